@@ -1,0 +1,19 @@
+# Language level, warnings and sanitizers: the same for every target of the project.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+find_package(Threads REQUIRED)
+
+# -ffp-contract=off: two builds of one formula agree bit for bit; kernels ask for FMA by name.
+add_compile_options(-Wall -Wextra -Wshadow -Werror -ffp-contract=off)
+
+if(KV8_SANITIZE)
+  add_compile_options(-fsanitize=${KV8_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${KV8_SANITIZE})
+endif()
+
+find_program(KV8_CCACHE ccache)
+if(KV8_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${KV8_CCACHE})
+endif()

@@ -1,0 +1,18 @@
+// Types that the public API and every folder share.
+#pragma once
+
+#include <cstdint>
+
+namespace kv8 {
+
+/// A row of the embedding table. 32 bits as in every checkpoint of the family.
+using TokenId = std::int32_t;
+
+/// How one element of the K/V cache is stored.
+enum class KvDType {
+  kFp16,  // IEEE half; the default
+  kE4M3,  // 8 bits and one calibrated scale per layer and side: real = code * scale
+  kFp32,  // for comparison with reference values
+};
+
+}  // namespace kv8

@@ -1,0 +1,142 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace kv8 {
+namespace {
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  /// Closes now, so that the caller sees a delayed write error.
+  int Close() { return ::close(std::exchange(fd_, -1)); }
+
+ private:
+  int fd_;
+};
+
+Error SystemError(const std::filesystem::path& path, std::string_view action, int number) {
+  const bool absent = number == ENOENT || number == ENOTDIR;
+  std::string remedy;
+  if (absent) remedy = "check the path";
+  if (number == ENOSPC || number == EDQUOT) remedy = "free some space on that disk and run again";
+  if (number == EACCES || number == EPERM || number == EROFS) remedy = "check the permissions";
+  return Error{absent ? Code::kNotFound : Code::kIo,
+               fmt::format("cannot {}: {}", action, std::strerror(number)), path.string(), remedy};
+}
+
+/// Opens a regular file for reading and tells its size.
+Result<std::pair<int, std::uint64_t>> OpenRegular(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a FIFO by mistake must not hang; it has no effect on regular files.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return SystemError(path, "open", errno);
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    const int number = errno;
+    ::close(fd);
+    return SystemError(path, "stat", number);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return Error{Code::kInvalidArgument, "not a regular file", path.string(), "name a file"};
+  }
+  return std::pair{fd, static_cast<std::uint64_t>(info.st_size)};
+}
+
+Result<void> WriteAll(int fd, const std::filesystem::path& path, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path, "write", errno);
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+Result<void> WriteAndSync(const std::filesystem::path& path, std::string_view content) {
+  Descriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (fd.get() < 0) return SystemError(path, "create", errno);
+  KV8_RETURN_IF_ERROR(WriteAll(fd.get(), path, content));
+  if (::fsync(fd.get()) != 0) return SystemError(path, "write", errno);
+  if (fd.Close() != 0) return SystemError(path, "write", errno);
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
+  const Descriptor fd(opened.first);
+  if (opened.second > max_bytes) {
+    return Error{Code::kResourceExhausted,
+                 fmt::format("{} bytes; at most {} are read", opened.second, max_bytes),
+                 path.string(), "check that this is the right file"};
+  }
+  std::string content(opened.second, '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = ::read(fd.get(), content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path, "read", errno);
+    if (n == 0) break;  // truncated while being read
+    done += static_cast<std::size_t>(n);
+  }
+  content.resize(done);
+  return content;
+}
+
+Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
+  KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
+  const Descriptor fd(opened.first);
+  if (opened.second == 0) return MappedFile(path, nullptr, 0);
+  void* data = ::mmap(nullptr, opened.second, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) return SystemError(path, "map", errno);
+  return MappedFile(path, static_cast<const std::byte*>(data), opened.second);
+}
+
+MappedFile::MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size)
+    : path_(std::move(path)), data_(data), size_(size) {}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view content) {
+  std::filesystem::path temporary = path;
+  temporary += fmt::format(".tmp-{}", ::getpid());
+  auto written = WriteAndSync(temporary, content);
+  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    written = SystemError(path, "rename into place", errno);
+  }
+  if (!written.ok()) ::unlink(temporary.c_str());
+  return written;
+}
+
+}  // namespace kv8

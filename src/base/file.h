@@ -1,0 +1,45 @@
+// Files: bounded reads, read-only maps, atomic writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kv8/error.h"
+
+namespace kv8 {
+
+/// Whole content of a regular file.
+/// Errors: kNotFound, kIo, kResourceExhausted when the file is longer than `max_bytes`.
+Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t max_bytes);
+
+/// A read-only, private memory map of a whole regular file. Move-only; unmaps itself.
+class MappedFile {
+ public:
+  /// Errors: kNotFound, kIo; an empty file maps to an empty span.
+  static Result<MappedFile> Open(const std::filesystem::path& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size);
+
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Writes `content` to `path` so that a reader sees either the old file or the whole new one: a
+/// sibling temporary, fsync, rename. The temporary is removed on failure.
+/// Errors: kIo (a full disk included).
+Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace kv8

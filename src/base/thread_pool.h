@@ -1,0 +1,63 @@
+// A fixed team of threads that runs one parallel loop at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace kv8 {
+
+/// Runs loops whose iterations are cut into one contiguous range per thread. What an iteration
+/// computes must not depend on the cut: then results are the same for every thread count.
+///
+/// Workers spin briefly between loops (a decode step has over a hundred short ones) and sleep when
+/// nothing comes. Loops must not nest, and only one thread may start them.
+class ThreadPool {
+ public:
+  /// `threads` counts the caller: 1 means no worker at all. Values below 1 become 1.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls body(begin, end) on disjoint ranges that cover [0, count), each a multiple of `grain`
+  /// long except the last. Returns when all are done. Runs inline when one range is enough.
+  template <class Body>
+  void ParallelFor(std::int64_t count, std::int64_t grain, Body&& body) {
+    if (count <= 0) return;
+    if (workers_.empty() || count <= grain) {
+      body(std::int64_t{0}, count);
+      return;
+    }
+    using Stored = std::remove_reference_t<Body>;
+    Run(Loop{count, grain, const_cast<void*>(static_cast<const void*>(&body)),
+             [](void* context, std::int64_t begin, std::int64_t end) {
+               (*static_cast<Stored*>(context))(begin, end);
+             }});
+  }
+
+ private:
+  struct Loop {
+    std::int64_t count = 0;
+    std::int64_t grain = 1;
+    void* context = nullptr;
+    void (*call)(void*, std::int64_t, std::int64_t) = nullptr;
+  };
+
+  void Run(const Loop& loop);
+  void RunShare(int index) const;
+  void WorkerMain(int index);
+  std::uint32_t WaitForLoop(std::uint32_t seen) const;
+
+  std::vector<std::thread> workers_;
+  Loop loop_;                                 // written by the caller before generation_ moves
+  std::atomic<std::uint32_t> generation_{0};  // counts loops; workers wait for it to change
+  std::atomic<int> pending_{0};               // workers still inside the current loop
+  bool stop_ = false;                         // written like loop_
+};
+
+}  // namespace kv8

@@ -1,0 +1,41 @@
+// Element types of stored tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kv8 {
+
+/// The types of the safetensors format that a checkpoint of the family may hold.
+enum class DType {
+  kBF16,
+  kF16,
+  kF32,
+  kF64,
+  kF8E4M3,
+  kF8E5M2,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kBool
+};
+
+/// Bytes of one element.
+int SizeOf(DType type);
+
+/// The name in a safetensors header, e.g. "BF16".
+std::string_view Name(DType type);
+
+/// Inverse of Name; nullopt for a name that is not in the format.
+std::optional<DType> DTypeFromName(std::string_view name);
+
+/// True for the types that kv8 computes with as they are: BF16, F16, F32.
+bool IsPlainFloat(DType type);
+
+}  // namespace kv8

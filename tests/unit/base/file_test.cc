@@ -1,0 +1,54 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "support/temp_dir.h"
+
+namespace kv8 {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(ReadFile, GivesTheWholeContent) {
+  const test::TempDir dir;
+  test::WriteFile(dir / "f", "hello");
+  EXPECT_EQ(ReadFile(dir / "f", 5).value(), "hello");
+}
+
+TEST(ReadFile, RefusesWhatIsTooLongAbsentOrNoFile) {
+  const test::TempDir dir;
+  test::WriteFile(dir / "f", "hello");
+  EXPECT_EQ(ReadFile(dir / "f", 4).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(ReadFile(dir / "absent", 4).error().code, Code::kNotFound);
+  EXPECT_EQ(ReadFile(dir.path(), 4).error().code, Code::kInvalidArgument);
+  ASSERT_EQ(mkfifo((dir / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(ReadFile(dir / "fifo", 4).error().code, Code::kInvalidArgument);
+}
+
+TEST(MappedFile, MovesItsMap) {
+  const test::TempDir dir;
+  test::WriteFile(dir / "f", "hello");
+  auto first = MappedFile::Open(dir / "f");
+  ASSERT_TRUE(first.ok());
+  const MappedFile second = std::move(*first);
+  ASSERT_EQ(second.bytes().size(), 5u);
+  EXPECT_EQ(static_cast<char>(second.bytes()[4]), 'o');
+}
+
+TEST(MappedFile, EmptyFileIsAnEmptySpan) {
+  const test::TempDir dir;
+  test::WriteFile(dir / "f", "");
+  EXPECT_TRUE(MappedFile::Open(dir / "f")->bytes().empty());
+}
+
+TEST(WriteFileAtomic, ReplacesAndLeavesNothingBehind) {
+  const test::TempDir dir;
+  test::WriteFile(dir / "f", "old");
+  ASSERT_TRUE(WriteFileAtomic(dir / "f", "new").ok());
+  EXPECT_EQ(ReadFile(dir / "f", 10).value(), "new");
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 1);
+}
+
+}  // namespace
+}  // namespace kv8

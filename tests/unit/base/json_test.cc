@@ -1,0 +1,49 @@
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kv8 {
+namespace {
+
+TEST(ParseJson, AcceptsOneDocument) {
+  const auto json = ParseJson(R"({"a": [1, true, null, "x"], "b": {"a": 2}})", "t");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["b"]["a"], 2);
+}
+
+struct BadDocument {
+  const char* text;
+  const char* message;  // part of Error::what
+};
+
+class ParseJsonRefuses : public testing::TestWithParam<BadDocument> {};
+
+TEST_P(ParseJsonRefuses, WithTheReason) {
+  const auto json = ParseJson(GetParam().text, "file.json");
+  ASSERT_FALSE(json.ok());
+  EXPECT_EQ(json.error().code, Code::kCorrupt);
+  EXPECT_EQ(json.error().where, "file.json");
+  EXPECT_NE(json.error().what.find(GetParam().message), std::string::npos) << json.error().what;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ParseJsonRefuses,
+    testing::Values(BadDocument{"", "not valid JSON"}, BadDocument{"{", "not valid JSON"},
+                    BadDocument{"{} x", "not valid JSON"},
+                    BadDocument{R"({"a":1,"a":2})", "duplicate key \"a\""},
+                    BadDocument{R"({"b":{"a":1,"a":2}})", "duplicate key \"a\""},
+                    BadDocument{"\"\xff\"", "not valid JSON"},
+                    BadDocument{"NaN", "not valid JSON"}));
+
+TEST(ParseJson, NestingIsCapped) {
+  EXPECT_TRUE(
+      ParseJson(std::string(kMaxJsonDepth, '[') + std::string(kMaxJsonDepth, ']'), "t").ok());
+  const auto deep = ParseJson(std::string(100000, '['), "t");
+  ASSERT_FALSE(deep.ok());
+  EXPECT_NE(deep.error().what.find("nested deeper"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kv8

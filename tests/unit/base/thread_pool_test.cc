@@ -1,0 +1,43 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace kv8 {
+namespace {
+
+class ThreadPoolSizes : public testing::TestWithParam<int> {};
+
+TEST_P(ThreadPoolSizes, EveryIterationRunsOnce) {
+  ThreadPool pool(GetParam());
+  for (const std::int64_t count : {0, 1, 2, 7, 64, 1000}) {
+    for (const std::int64_t grain : {1, 3, 64}) {
+      std::vector<int> hits(static_cast<std::size_t>(count), 0);
+      pool.ParallelFor(count, grain, [&](std::int64_t begin, std::int64_t end) {
+        EXPECT_EQ(begin % grain, 0);
+        for (std::int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
+      });
+      for (const int hit : hits) EXPECT_EQ(hit, 1);
+    }
+  }
+}
+
+TEST_P(ThreadPoolSizes, WakesAfterASleep) {
+  ThreadPool pool(GetParam());
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::vector<int> hits(100, 0);
+    pool.ParallelFor(100, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) hits[static_cast<std::size_t>(i)] = 1;
+    });
+    EXPECT_EQ(hits, std::vector<int>(100, 1));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OneToFive, ThreadPoolSizes, testing::Values(1, 2, 3, 5));
+
+}  // namespace
+}  // namespace kv8
