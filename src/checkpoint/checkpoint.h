@@ -1,0 +1,71 @@
+// A checkpoint directory: configuration and tensors, all validated before the first is used.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "kv8/error.h"
+#include "tensor/tensor_view.h"
+
+namespace kv8 {
+
+/// Tensor names are canonical: the text model's start with "model." ("model.language_model." in the
+/// file is folded), the head is "lm_head.weight", the draft head's start with "mtp." ("model.mtp."
+/// is folded). Owns the file maps; every view stays valid while it lives. Move-only.
+class Checkpoint {
+ public:
+  /// Opens `dir`: config.json, generation_config.json (optional), model.safetensors.index.json as
+  /// the allowlist of which tensor lives in which file (or a single model.safetensors without an
+  /// index), all named shards. Errors: those of the parsers; kNotFound for a shard or a tensor that
+  /// the index names; kCorrupt for a shard name that leaves the directory; kMismatch for two names
+  /// that fold to one; kUnsupported, by name, for quantised tensors.
+  static Result<Checkpoint> Open(const std::filesystem::path& dir);
+
+  const std::filesystem::path& dir() const { return dir_; }
+  const ModelConfig& config() const { return config_; }
+  /// Ids that end generation, from generation_config.json; else the config's eos; may be empty.
+  const std::vector<TokenId>& stop_ids() const { return stop_ids_; }
+
+  /// nullptr when there is no such tensor.
+  const TensorView* Find(std::string_view canonical_name) const;
+  /// Errors: kNotFound; kMismatch when the shape differs from `shape`. Both name tensor, file and
+  /// both shapes.
+  Result<TensorView> Get(std::string_view canonical_name,
+                         std::span<const std::int64_t> shape) const;
+  /// Shard file that holds the tensor; for messages.
+  std::filesystem::path FileOf(std::string_view canonical_name) const;
+  /// Canonical name -> view, sorted.
+  const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+
+  /// The layer prefix as written in the files, e.g. "model.language_model.layers.": owner of the
+  /// most distinct layer ids among names that end in ".self_attn.k_proj.weight".
+  const std::string& layer_prefix() const { return layer_prefix_; }
+
+  /// SHA-256 of model.safetensors.index.json as written: the identity that published scale packs
+  /// bind to. In a materialized view this is the base's hash, taken from its provenance. Empty
+  /// without an index.
+  const std::string& index_sha256() const { return index_sha256_; }
+  /// SHA-256 over name, dtype, shape and bytes of every tensor that makes K and V (k_proj, v_proj,
+  /// k_norm of the QSA layers, target then draft, sorted by name): tells fine-tunes apart whose
+  /// index is the same. Computed on demand.
+  std::string KvWeightsSha256() const;
+
+ private:
+  Checkpoint() = default;
+
+  std::filesystem::path dir_;
+  ModelConfig config_;
+  std::vector<TokenId> stop_ids_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::map<std::string, std::size_t, std::less<>> file_of_;
+  std::string layer_prefix_;
+  std::string index_sha256_;
+};
+
+}  // namespace kv8

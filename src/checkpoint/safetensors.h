@@ -1,0 +1,53 @@
+// The safetensors container: header parsing with every promise of the format checked, and writing.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "kv8/error.h"
+#include "tensor/tensor_view.h"
+
+namespace kv8 {
+
+/// Largest header that is parsed, bytes (the reference implementation's cap).
+inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
+
+/// A parsed file in memory. The views point into the bytes it was parsed from.
+struct SafetensorsContent {
+  std::map<std::string, TensorView, std::less<>> tensors;
+  std::map<std::string, std::string, std::less<>> metadata;
+};
+
+/// Parses a whole file image. `where` names it in errors.
+/// Errors: kCorrupt, naming the tensor where one is at fault: short file, header length beyond the
+/// file or the cap, invalid or duplicate-key JSON, wrong types, unknown dtype, negative or
+/// overflowing shape or offsets, size that contradicts the shape, holes, overlaps, trailing bytes.
+Result<SafetensorsContent> ParseSafetensors(std::span<const std::byte> file,
+                                            std::string_view where);
+
+/// A mapped file and its parsed content.
+class SafetensorsFile {
+ public:
+  static Result<SafetensorsFile> Open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return file_.path(); }
+  const SafetensorsContent& content() const { return content_; }
+
+ private:
+  SafetensorsFile(MappedFile file, SafetensorsContent content)
+      : file_(std::move(file)), content_(std::move(content)) {}
+
+  MappedFile file_;
+  SafetensorsContent content_;
+};
+
+/// File image with sorted names: 8-byte length, compact JSON with sorted keys padded with spaces to
+/// 8, payload.
+std::string SerializeSafetensors(const SafetensorsContent& content);
+
+}  // namespace kv8

@@ -1,0 +1,75 @@
+// The calibration report: what `kv8 calibrate` measures and `kv8 pack` turns into scales.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "kv8/error.h"
+
+namespace kv8 {
+
+/// Histogram of log2|x|: 4,096 equal bins over [-24, 16); values outside go to the first or last
+/// bin; zeros and non-finite values are counted apart.
+struct LogHistogram {
+  static constexpr int kBins = 4096;
+  static constexpr double kLog2Min = -24;
+  static constexpr double kLog2Max = 16;
+
+  std::array<std::uint64_t, kBins> bins{};
+};
+
+/// Statistics of one side (K or V) of one layer.
+struct SideStatistics {
+  std::uint64_t count = 0;  // values seen
+  std::uint64_t finite_count = 0;
+  std::uint64_t nonzero_count = 0;
+  float max_abs = 0;                  // over finite values
+  std::uint64_t saturated_count = 0;  // |x| > 448 * scale, measured in the saturation pass
+  LogHistogram histogram;
+  std::map<std::string, float> shard_max_abs;  // corpus category -> max, for stability
+};
+
+/// One layer's measurement. The draft layer has id = number of target layers.
+struct LayerStatistics {
+  int layer = 0;
+  SideStatistics k;
+  SideStatistics v;
+};
+
+/// What was measured on which checkpoint with which corpus.
+struct CalibrationReport {
+  std::string index_sha256;       // of the checkpoint
+  std::string kv_weights_sha256;  // of the checkpoint
+  std::string layer_prefix;       // checkpoint spelling, e.g. "model.language_model.layers."
+  int target_layers = 0;          // layers of the target model; the draft layer's id
+  std::vector<std::string> corpus_sha256;  // one per corpus file
+  std::uint64_t documents = 0;
+  std::uint64_t tokens = 0;
+  std::vector<LayerStatistics> layers;  // ascending id
+};
+
+/// Smallest FP32 scale with 448 * scale >= max_abs; no margin. `max_abs` must be finite and
+/// positive.
+float ScaleForMaxAbs(float max_abs);
+
+/// Upper edge of the histogram bin that holds the value of rank ceil(q * finite_count), zeros
+/// first.
+double PercentileUpperBound(const SideStatistics& side, double q);
+
+/// Public report keys follow the systems in use; see docs/spec/scale-pack.md.
+Json ReportToJson(const CalibrationReport& report);
+/// Errors: kCorrupt or kMismatch naming the field: schema, ranges, counts that contradict each
+/// other, a scale that does not follow from its own max_abs.
+Result<CalibrationReport> ReportFromJson(const Json& json, std::string_view where);
+Result<CalibrationReport> ReadReport(const std::filesystem::path& path);
+
+/// Adds counts and takes maxima. Errors: kMismatch when checkpoint or layers differ.
+Result<CalibrationReport> MergeReports(const std::vector<CalibrationReport>& reports);
+
+}  // namespace kv8

@@ -1,0 +1,37 @@
+// The calibrated scales of one model, ready for use: real K = code * k, real V = code * v.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "kv8/error.h"
+
+namespace kv8 {
+
+/// Scales of one QSA layer. Finite, positive, not 1.
+struct KvScale {
+  float k = 0;
+  float v = 0;
+};
+
+/// Every scale an E4M3 run may use.
+struct KvScales {
+  std::vector<KvScale> target;   // one per QSA layer, in layer order
+  std::optional<KvScale> draft;  // the MTP layer's
+  std::string pack_id;           // artifact id, for logs and metrics
+};
+
+/// Finds the scales for `checkpoint`: in `scale_pack` when given (all checks of a pack, and its
+/// binding to this checkpoint), else in the checkpoint itself (a materialized view). Closed by
+/// default. Errors: kNotFound, kMismatch or kCorrupt, naming tensor, file and remedy, for a
+/// missing, non-finite, zero, negative, unit, wrong-shape or half-pair scale, a negative-control
+/// pack, a wrong checkpoint; with `need_draft` also for absent draft scales. There is no default
+/// scale.
+Result<KvScales> LoadKvScales(const Checkpoint& checkpoint,
+                              const std::optional<std::filesystem::path>& scale_pack,
+                              bool need_draft);
+
+}  // namespace kv8
