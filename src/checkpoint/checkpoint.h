@@ -47,8 +47,7 @@ class Checkpoint {
   const std::string& layer_prefix() const { return layer_prefix_; }
 
   /// SHA-256 of model.safetensors.index.json as written: the identity that published scale packs
-  /// bind to. In a materialized view this is the base's hash, taken from its provenance. Empty
-  /// without an index.
+  /// bind to (of the base; a materialized view has its own index). Empty without an index.
   const std::string& index_sha256() const { return index_sha256_; }
   /// SHA-256 over name, dtype, shape and bytes of every tensor that makes K and V (k_proj, v_proj,
   /// k_norm of the QSA layers, target then draft, sorted by name): tells fine-tunes apart whose
