@@ -1,0 +1,101 @@
+// Byte layout of the paged caches: the one place that knows it. Source: docs/spec/kv-page.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kv8/types.h"
+
+namespace kv8 {
+
+/// Tokens in one block of a K/V pool.
+inline constexpr std::int64_t kBlockTokens = 64;
+
+/// Which physical block of a pool.
+enum class BlockId : std::int32_t {};
+
+/// K or V: the second axis of a block.
+enum class KvSide : int { kKey = 0, kValue = 1 };
+
+/// Bytes of one stored element.
+constexpr std::int64_t SizeOf(KvDType dtype) {
+  return dtype == KvDType::kFp32 ? 4 : dtype == KvDType::kFp16 ? 2 : 1;
+}
+
+/// [block][K|V][kv head][64 tokens][head_dim]: the tokens of one head are contiguous, so a
+/// selectable block of 4 tokens is one run of bytes.
+struct KvLayout {
+  KvDType dtype = KvDType::kFp16;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+
+  constexpr std::int64_t token_bytes() const { return head_dim * SizeOf(dtype); }
+  constexpr std::int64_t block_bytes() const { return 2 * kv_heads * kBlockTokens * token_bytes(); }
+  /// Offset of one token's vector inside a pool.
+  constexpr std::int64_t Offset(BlockId block, KvSide side, std::int64_t head,
+                                std::int64_t token_in_block) const {
+    const std::int64_t row =
+        (static_cast<std::int64_t>(side) * kv_heads + head) * kBlockTokens + token_in_block;
+    return static_cast<std::int64_t>(block) * block_bytes() + row * token_bytes();
+  }
+};
+static_assert(KvLayout{KvDType::kE4M3, 2, 256}.block_bytes() == 64 * 1024);
+static_assert(KvLayout{KvDType::kFp16, 2, 256}.Offset(BlockId{70'000}, KvSide::kValue, 1, 3) ==
+              70'000LL * 131'072 + (3 * 64 + 3) * 512);
+
+/// Compressed index keys, [block][64 / ratio][index_dim], FP16 (FP32 when the K/V cache is FP32).
+struct IndexLayout {
+  bool fp32 = false;
+  std::int64_t keys_per_block = 0;  // kBlockTokens / tokens per selectable block
+  std::int64_t index_dim = 0;
+
+  constexpr std::int64_t key_bytes() const { return index_dim * (fp32 ? 4 : 2); }
+  constexpr std::int64_t block_bytes() const { return keys_per_block * key_bytes(); }
+  /// Offset of selectable block `key` (counted inside the pool block).
+  constexpr std::int64_t Offset(BlockId block, std::int64_t key_in_block) const {
+    return static_cast<std::int64_t>(block) * block_bytes() + key_in_block * key_bytes();
+  }
+};
+
+/// Values that storing clipped, |x| > 448 * scale. Only E4M3 stores count.
+struct SaturationCount {
+  std::uint64_t k = 0;
+  std::uint64_t v = 0;
+};
+
+/// One sequence's K/V in one layer: a pool and the blocks that belong to the sequence, in token
+/// order.
+struct KvPages {
+  std::byte* pool = nullptr;
+  KvLayout layout;
+  std::span<const BlockId> blocks;
+  float k_scale = 1.0f;  // real K = code * k_scale; 1 unless layout.dtype is kE4M3
+  float v_scale = 1.0f;
+
+  /// Vector of the token at sequence position `position`.
+  std::byte* At(KvSide side, std::int64_t head, std::int64_t position) const {
+    return pool + layout.Offset(blocks[static_cast<std::size_t>(position / kBlockTokens)], side,
+                                head, position % kBlockTokens);
+  }
+};
+
+/// One sequence's compressed index keys in one layer; same block table as its KvPages.
+struct IndexPages {
+  std::byte* pool = nullptr;
+  IndexLayout layout;
+  std::span<const BlockId> blocks;
+
+  /// Key of selectable block `key` of the sequence.
+  std::byte* At(std::int64_t key) const {
+    return pool + layout.Offset(blocks[static_cast<std::size_t>(key / layout.keys_per_block)],
+                                key % layout.keys_per_block);
+  }
+};
+
+/// Raw index keys of the last tokens, [kIndexRingTokens][index_dim] FP32, slot = position %
+/// kIndexRingTokens: a complete block never needs them again. 16 covers an open block and a
+/// verification window with room to spare.
+inline constexpr std::int64_t kIndexRingTokens = 16;
+
+}  // namespace kv8

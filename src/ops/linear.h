@@ -1,0 +1,25 @@
+// Matrix products with weights as stored.
+#pragma once
+
+#include <span>
+
+#include "ops/op_context.h"
+#include "tensor/tensor_view.h"
+
+namespace kv8 {
+
+/// One product of a group that shares its input.
+struct LinearPart {
+  WeightView weight;  // [N,K] bf16 | f16 | f32
+  Matrix out;         // [T,N]
+};
+
+///   out_i[t,n] = sum_k x[t,k] * weight_i[n,k]        for every part i
+///
+/// Shapes   x [T,K] f32 | weight_i [N_i,K] | out_i [T,N_i] f32
+/// Effects  writes every out_i; x and out_i must not overlap.
+/// Order    the sum's order depends on K alone: a row's result is the same bits for every T and
+/// thread count. Source   docs/spec/numerics.md; oracle ops/cpu/linear_ref.cc
+using LinearFn = void(const OpContext&, ConstMatrix x, std::span<const LinearPart> parts);
+
+}  // namespace kv8

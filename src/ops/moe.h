@@ -1,0 +1,32 @@
+// Mixture of experts with a gated shared expert.
+#pragma once
+
+#include "ops/op_context.h"
+#include "tensor/layer_config.h"
+#include "tensor/tensor_view.h"
+
+namespace kv8 {
+
+/// Weights of one block; E experts of width F, shared expert of width Fs.
+struct MoeWeights {
+  WeightView router;            // [E,H]
+  WeightView gate_up;           // [E*2F,H]: per expert F rows gate, then F rows up
+  WeightView down;              // [E*H,F]
+  WeightView shared_gate_proj;  // [Fs,H]
+  WeightView shared_up_proj;    // [Fs,H]
+  WeightView shared_down_proj;  // [H,Fs]
+  WeightView shared_gate;       // [1,H]
+};
+
+///   p = softmax(x . router^T); the k largest (ties: lower expert), renormalised to sum 1
+///   y = sum over the chosen, in ascending expert order, p_e * down_e(silu(gate_e x) * up_e x)
+///   out = y + sigmoid(x . shared_gate^T) * shared_down(silu(shared_gate_proj x) * shared_up_proj
+///   x)
+///
+/// Shapes   x, out [T,H] f32; must not overlap
+/// Order    every sum's order depends on the row's own experts alone.
+/// Source   docs/spec/numerics.md; oracle ops/cpu/moe_ref.cc
+using MoeFn = void(const OpContext&, const MoeConfig&, const MoeWeights&, ConstMatrix x,
+                   Matrix out);
+
+}  // namespace kv8

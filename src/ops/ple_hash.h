@@ -1,0 +1,32 @@
+// N-gram hashing of the PLE memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kv8/types.h"
+
+namespace kv8 {
+
+/// Constants of one PLE layer, as derived by checkpoint/ple_constants.h and stored in the
+/// checkpoint.
+struct PleHash {
+  std::vector<std::int64_t> multipliers;  // [ngram_size]
+  std::vector<std::int64_t> head_sizes;   // [heads], primes
+  std::vector<std::int64_t> offsets;      // [heads], prefix sums of head_sizes
+  int heads_per_ngram = 0;
+  TokenId eos = 0;  // cuts the window of later tokens
+};
+
+/// Table rows of one token.
+///
+///   c_0 = window.back(); c_s = the id s places before it, or eos when an eos lies between (or
+///   there) x_n = xor over s < n of c_s * multipliers[s] rows[h] = x_n mod head_sizes[h] +
+///   offsets[h],   n = 2 + h / heads_per_ngram
+///
+/// Shapes   window [ngram_size] ids, oldest first; before a sequence's start they are eos | rows
+/// [heads] Source   docs/spec/numerics.md, with test vectors of the released model
+void PleRowIds(const PleHash& hash, std::span<const TokenId> window, std::span<std::int64_t> rows);
+
+}  // namespace kv8
