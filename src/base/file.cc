@@ -30,16 +30,6 @@ class Descriptor {
   int fd_;
 };
 
-Error SystemError(const std::filesystem::path& path, std::string_view action, int number) {
-  const bool absent = number == ENOENT || number == ENOTDIR;
-  std::string remedy;
-  if (absent) remedy = "check the path";
-  if (number == ENOSPC || number == EDQUOT) remedy = "free some space on that disk and run again";
-  if (number == EACCES || number == EPERM || number == EROFS) remedy = "check the permissions";
-  return Error{absent ? Code::kNotFound : Code::kIo,
-               fmt::format("cannot {}: {}", action, std::strerror(number)), path.string(), remedy};
-}
-
 /// Opens a regular file for reading and tells its size.
 Result<std::pair<int, std::uint64_t>> OpenRegular(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a FIFO by mistake must not hang; it has no effect on regular files.
@@ -78,6 +68,16 @@ Result<void> WriteAndSync(const std::filesystem::path& path, std::string_view co
 }
 
 }  // namespace
+
+Error SystemError(const std::filesystem::path& path, std::string_view action, int number) {
+  const bool absent = number == ENOENT || number == ENOTDIR;
+  std::string remedy;
+  if (absent) remedy = "check the path";
+  if (number == ENOSPC || number == EDQUOT) remedy = "free some space on that disk and run again";
+  if (number == EACCES || number == EPERM || number == EROFS) remedy = "check the permissions";
+  return Error{absent ? Code::kNotFound : Code::kIo,
+               fmt::format("cannot {}: {}", action, std::strerror(number)), path.string(), remedy};
+}
 
 Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t max_bytes) {
   KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
@@ -137,6 +137,13 @@ Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view
   }
   if (!written.ok()) ::unlink(temporary.c_str());
   return written;
+}
+
+Result<void> SyncDirectory(const std::filesystem::path& path) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return SystemError(path, "open", errno);
+  if (::fsync(fd.get()) != 0) return SystemError(path, "sync", errno);
+  return {};
 }
 
 }  // namespace kv8

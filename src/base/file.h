@@ -42,4 +42,11 @@ class MappedFile {
 /// Errors: kIo (a full disk included).
 Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view content);
 
+/// Makes the entries of a directory (creations, renames) survive a power cut. Errors: kIo.
+Result<void> SyncDirectory(const std::filesystem::path& path);
+
+/// The error of a failed system call: `cannot <action>: <text of errno>`, with a remedy where the
+/// number suggests one.
+Error SystemError(const std::filesystem::path& path, std::string_view action, int number);
+
 }  // namespace kv8

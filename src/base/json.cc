@@ -76,7 +76,8 @@ Result<Json> ReadJsonFile(const std::filesystem::path& path, std::uint64_t max_b
 }
 
 std::string DumpJson(const Json& json) {
-  return json.dump(2) + "\n";
+  // Paths may hold any bytes; a replacement character in a message file beats an exception.
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace kv8

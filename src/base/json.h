@@ -24,7 +24,8 @@ Result<Json> ParseJson(std::string_view text, std::string_view where);
 /// ReadFile and ParseJson. Errors: those of both.
 Result<Json> ReadJsonFile(const std::filesystem::path& path, std::uint64_t max_bytes);
 
-/// The JSON text kv8 writes to files: indented by 2, keys sorted, trailing newline.
+/// The JSON text kv8 writes to files: indented by 2, keys sorted, trailing newline. Bytes of a
+/// string that are not UTF-8 become U+FFFD.
 std::string DumpJson(const Json& json);
 
 }  // namespace kv8
