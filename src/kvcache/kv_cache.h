@@ -1,0 +1,64 @@
+// Memory of the paged K/V and index pools of every QSA layer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kv8/error.h"
+#include "kvcache/layout.h"
+#include "tensor/layer_config.h"
+
+namespace kv8 {
+
+/// What the pools will take; known before anything is allocated.
+struct KvCachePlan {
+  KvLayout kv;
+  IndexLayout index;
+  std::int64_t layers = 0;  // QSA layers, the draft layer last when there is one
+  std::int64_t blocks = 0;  // per layer
+
+  /// Plan for `tokens` tokens, rounded up to whole blocks.
+  static KvCachePlan ForTokens(const QsaConfig& qsa, KvDType dtype, std::int64_t layers, std::int64_t tokens);
+
+  std::int64_t kv_bytes() const { return layers * blocks * kv.block_bytes(); }
+  std::int64_t index_bytes() const { return layers * blocks * index.block_bytes(); }
+  std::int64_t kv_bytes_per_token() const { return layers * kv.block_bytes() / kBlockTokens; }
+};
+
+/// Scales of one layer as the stores use them.
+struct LayerScales {
+  float k = 1.0f;
+  float v = 1.0f;
+};
+
+/// Owns exactly plan.kv_bytes() + plan.index_bytes(). Move-only.
+class KvCache {
+ public:
+  /// `scales` holds one entry per layer for kE4M3 and is empty for the other types.
+  /// Errors: kResourceExhausted with the byte count.
+  static Result<KvCache> Create(const KvCachePlan& plan, std::vector<LayerScales> scales);
+
+  const KvCachePlan& plan() const { return plan_; }
+  KvPages Kv(int layer, std::span<const BlockId> blocks);
+  IndexPages Index(int layer, std::span<const BlockId> blocks);
+  /// Clipped values so far, per layer.
+  std::vector<SaturationCount>& saturation() { return saturation_; }
+  const std::vector<SaturationCount>& saturation() const { return saturation_; }
+
+ private:
+  struct Unmap {
+    std::size_t bytes = 0;
+    void operator()(std::byte* memory) const;
+  };
+
+  KvCache() = default;
+
+  KvCachePlan plan_;
+  std::vector<LayerScales> scales_;
+  std::vector<SaturationCount> saturation_;
+  std::unique_ptr<std::byte, Unmap> memory_;  // all K/V pools, then all index pools
+};
+
+}  // namespace kv8

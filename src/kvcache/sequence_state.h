@@ -1,0 +1,59 @@
+// Per-sequence state that is not paged: GDN, convolutions, n-gram context, open index blocks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv8/types.h"
+#include "tensor/layer_config.h"
+
+namespace kv8 {
+
+/// Sizes of one sequence's state.
+struct StateLayout {
+  GdnConfig gdn;
+  std::int64_t gdn_layers = 0;
+  std::int64_t ple_layers = 0;
+  std::int64_t ple_conv_rows = 0;     // (kernel - 1) * dilation
+  std::int64_t ple_context = 0;       // ngram_size - 1 ids
+  std::int64_t stream_width = 0;      // streams * hidden
+  std::int64_t index_rings = 0;       // QSA layers, the draft layer last when there is one
+  std::int64_t index_dim = 0;
+  TokenId eos = 0;                    // what the n-gram context holds before the first token
+
+  std::int64_t gdn_conv_floats() const { return (gdn.conv_kernel - 1) * gdn.conv_channels(); }
+  std::int64_t gdn_state_floats() const {
+    return static_cast<std::int64_t>(gdn.value_heads) * gdn.key_dim * gdn.value_dim;
+  }
+  std::int64_t ple_conv_floats() const { return ple_conv_rows * stream_width; }
+  std::int64_t ring_floats() const;
+  /// All floats of one sequence.
+  std::int64_t floats() const;
+  std::int64_t bytes() const;
+};
+
+/// State of one sequence; starts as that of an empty one. Move-only: copies are large.
+class SequenceState {
+ public:
+  explicit SequenceState(const StateLayout& layout);
+  SequenceState(SequenceState&&) = default;
+  SequenceState& operator=(SequenceState&&) = default;
+
+  /// Back to the empty sequence.
+  void Reset();
+
+  std::span<float> GdnConv(int gdn_layer);
+  std::span<float> GdnState(int gdn_layer);
+  std::span<float> PleConv(int ple_layer);
+  std::span<TokenId> PleContext(int ple_layer);
+  std::span<float> IndexRing(int qsa_layer);
+
+ private:
+  StateLayout layout_;
+  std::vector<float> floats_;    // per GDN layer conv then state; then PLE convs; then index rings
+  std::vector<TokenId> context_;
+};
+
+}  // namespace kv8
