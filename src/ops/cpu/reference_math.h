@@ -1,0 +1,77 @@
+// What the plain ops share: weights as numbers, dot products, activations. Double precision.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "numeric/half.h"
+#include "tensor/tensor_view.h"
+
+namespace kv8::reference {
+
+/// Element [row, col], exactly.
+inline double WeightAt(const WeightView& weight, std::int64_t row, std::int64_t col) {
+  const std::byte* p = weight.data + (row * weight.cols + col) * SizeOf(weight.dtype);
+  if (weight.dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, p, sizeof value);
+    return static_cast<double>(value);
+  }
+  std::uint16_t code;
+  std::memcpy(&code, p, sizeof code);
+  return static_cast<double>(weight.dtype == DType::kBF16 ? DecodeBf16(code) : DecodeFp16(code));
+}
+
+/// x . weight[row,:]
+template <class T>
+double DotRow(std::span<const T> x, const WeightView& weight, std::int64_t row) {
+  double sum = 0;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    sum += static_cast<double>(x[k]) * WeightAt(weight, row, static_cast<std::int64_t>(k));
+  }
+  return sum;
+}
+
+/// x . weight^T, [weight.rows]
+template <class T>
+std::vector<double> Product(std::span<const T> x, const WeightView& weight) {
+  std::vector<double> y(static_cast<std::size_t>(weight.rows));
+  for (std::int64_t n = 0; n < weight.rows; ++n) {
+    y[static_cast<std::size_t>(n)] = DotRow(x, weight, n);
+  }
+  return y;
+}
+
+/// rsqrt(mean(x^2) + eps)
+template <class T>
+double InverseRms(std::span<const T> x, float eps) {
+  double sum = 0;
+  for (const T value : x) sum += static_cast<double>(value) * static_cast<double>(value);
+  return 1.0 / std::sqrt(sum / static_cast<double>(x.size()) + static_cast<double>(eps));
+}
+
+/// Each of `groups` equal parts of x over its RMS, times gain.
+template <class T>
+std::vector<double> GroupedNorm(std::span<const T> x, std::span<const float> gain, int groups,
+                                float eps) {
+  const std::size_t dim = x.size() / static_cast<std::size_t>(groups);
+  std::vector<double> y(x.size());
+  for (std::size_t begin = 0; begin < x.size(); begin += dim) {
+    const double scale = InverseRms(x.subspan(begin, dim), eps);
+    for (std::size_t i = begin; i < begin + dim; ++i) {
+      y[i] = static_cast<double>(x[i]) * scale * static_cast<double>(gain[i]);
+    }
+  }
+  return y;
+}
+
+inline double Sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
+inline double Silu(double x) {
+  return x * Sigmoid(x);
+}
+
+}  // namespace kv8::reference

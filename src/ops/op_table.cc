@@ -1,0 +1,42 @@
+#include "ops/op_table.h"
+
+#include <string>
+
+#include "ops/cpu/reference.h"
+
+namespace kv8 {
+namespace {
+
+constexpr OpTable kBackends[] = {
+    {
+        .name = "reference",
+        .embed = &reference::Embed,
+        .ple = &reference::Ple,
+        .grouped_rms_norm = &reference::GroupedRmsNorm,
+        .head_norm_rope = &reference::ApplyHeadNormRope,
+        .linear = &reference::Linear,
+        .hyper_mix = &reference::HyperMix,
+        .hyper_combine = &reference::HyperCombine,
+        .gdn_prefill = &reference::GdnPrefill,
+        .gdn_decode = &reference::GdnDecode,
+        .kv_store = &reference::KvStore,
+        .index_store = &reference::IndexStore,
+        .select_blocks = &reference::SelectBlocks,
+        .sparse_attention = &reference::SparseAttention,
+        .moe = &reference::Moe,
+    },
+};
+
+}  // namespace
+
+Result<const OpTable*> FindOps(std::string_view name) {
+  std::string names;
+  for (const OpTable& backend : kBackends) {
+    if (backend.name == name) return &backend;
+    names += (names.empty() ? "" : ", ") + std::string(backend.name);
+  }
+  return Error{Code::kUnsupported, "no op backend named '" + std::string(name) + "'", "op backend",
+               "use one of: " + names};
+}
+
+}  // namespace kv8
