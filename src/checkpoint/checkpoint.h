@@ -55,14 +55,23 @@ class Checkpoint {
   std::string KvWeightsSha256() const;
 
  private:
+  /// Where a tensor comes from.
+  struct Origin {
+    std::size_t file = 0;  // index into files_
+    std::string name;      // as written there
+  };
+
   Checkpoint() = default;
+  Result<void> ReadConfigs();
+  Result<void> ReadTensors();
+  Result<void> AddTensor(const std::string& name, std::size_t file);
 
   std::filesystem::path dir_;
   ModelConfig config_;
   std::vector<TokenId> stop_ids_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, TensorView, std::less<>> tensors_;
-  std::map<std::string, std::size_t, std::less<>> file_of_;
+  std::map<std::string, Origin, std::less<>> origins_;
   std::string layer_prefix_;
   std::string index_sha256_;
 };

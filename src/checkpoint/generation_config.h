@@ -1,0 +1,17 @@
+// generation_config.json: which tokens end a generation.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "kv8/error.h"
+#include "kv8/types.h"
+
+namespace kv8 {
+
+/// `eos_token_id`, one id or a list; empty when the key is absent or null.
+/// Errors: kCorrupt, naming the key, for another type or an id outside [0, vocab).
+Result<std::vector<TokenId>> ParseStopIds(const Json& json, int vocab, std::string_view where);
+
+}  // namespace kv8

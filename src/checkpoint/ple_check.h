@@ -1,0 +1,14 @@
+// The stored constants and table pieces of the n-gram memory against the derived ones.
+#pragma once
+
+#include "checkpoint/checkpoint.h"
+#include "kv8/error.h"
+
+namespace kv8 {
+
+/// For every PLE layer: the three I64 buffers equal the derived constants (a wrong seed or
+/// vocabulary would read wrong rows without any other sign), and shard_0 ... shard_{parts-1} add
+/// up to the padded table. Errors: kNotFound, kMismatch naming tensor, index and both numbers.
+Result<void> CheckPleTensors(const Checkpoint& checkpoint);
+
+}  // namespace kv8

@@ -1,0 +1,84 @@
+#include "checkpoint/ple_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kv8 {
+namespace {
+
+constexpr std::int64_t kMaxVocabBase = 1 << 30;
+constexpr std::int64_t kMaxDivisor = 1 << 20;
+constexpr int kMaxHeads = 256;
+constexpr int kMaxParts = 1 << 16;
+/// Primes that all PLE layers together draw; finding one takes up to 0.1 ms.
+constexpr std::int64_t kMaxPrimes = 4096;
+
+/// config.json counts layers from 1; the result counts from 0, ascending.
+std::vector<int> ReadLayers(ConfigReader& reader, int layers) {
+  constexpr std::string_view kKey = "ple_layer_ids";
+  std::vector<int> out;
+  const Json* ids = reader.Find(kKey);
+  if (ids == nullptr) return out;
+  if (!ids->is_array()) {
+    reader.Fail(Code::kCorrupt, kKey, fmt::format("is {}; must be an array", JsonText(*ids)));
+    return out;
+  }
+  for (const Json& id : *ids) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() < 1 ||
+        id.get<std::uint64_t>() > static_cast<std::uint64_t>(layers)) {
+      reader.Fail(Code::kMismatch, kKey,
+                  fmt::format("holds {}; layers count from 1 to {}", JsonText(id), layers));
+      return out;
+    }
+    out.push_back(static_cast<int>(id.get<std::uint64_t>()) - 1);
+  }
+  std::sort(out.begin(), out.end());
+  const auto twice = std::adjacent_find(out.begin(), out.end());
+  if (twice != out.end()) {
+    reader.Fail(Code::kMismatch, kKey, fmt::format("holds {} twice", *twice + 1));
+  }
+  return out;
+}
+
+void CheckPleConfig(ConfigReader& reader, const PleConfig& ple) {
+  if (ple.heads() > kMaxHeads || std::ssize(ple.layers) * ple.heads() > kMaxPrimes) {
+    reader.Fail(
+        Code::kUnsupported, "heads_per_ngram",
+        fmt::format("is {}, which makes {} heads in {} layers; kv8 implements {} heads and "
+                    "{} in all layers together",
+                    ple.heads_per_ngram, ple.heads(), ple.layers.size(), kMaxHeads, kMaxPrimes));
+  } else if (ple.embed_dim % ple.heads() != 0) {
+    reader.Fail(Code::kMismatch, "ple_embed_dim",
+                fmt::format("is {}, which {} heads (heads_per_ngram * (ngram_size - 1)) do not "
+                            "divide",
+                            ple.embed_dim, ple.heads()));
+  }
+  if (!reader.Has("eos_token_id")) {
+    reader.Fail(Code::kMismatch, "eos_token_id",
+                "is missing, but the n-gram memory (ple_layer_ids) needs it to cut sequences");
+  }
+}
+
+}  // namespace
+
+std::optional<PleConfig> ReadPleConfig(ConfigReader& reader, int layers) {
+  PleConfig ple;
+  ple.layers = ReadLayers(reader, layers);
+  if (ple.layers.empty()) return std::nullopt;
+  ple.embed_dim = reader.Extent("ple_embed_dim", 1 << 16);
+  ple.conv_kernel = reader.Extent("ple_conv_kernel_size", 64);
+  ple.ngram_size = static_cast<int>(reader.Int("ngram_size", 2, 8));
+  ple.heads_per_ngram = reader.Extent("heads_per_ngram", kMaxHeads);
+  ple.vocab_base = reader.Int("ngram_vocab_size_base", 2, kMaxVocabBase);
+  ple.vocab_divisor = reader.Int("make_ngram_vocab_size_divisible_by", 1, kMaxDivisor);
+  ple.seed = reader.Int("seed", 0, std::int64_t{1} << 62, 1234);
+  // The class default (512) is not what the released model has, so the key must be there.
+  ple.parts = reader.Extent("split_ngram_parts", kMaxParts);
+  // An FP8 table is announced by this key alone in some quantised checkpoints.
+  reader.RequireOneOf("ple_embedding_dtype", {"auto", "bfloat16", "float16", "float32"}, true);
+  CheckPleConfig(reader, ple);
+  return ple;
+}
+
+}  // namespace kv8

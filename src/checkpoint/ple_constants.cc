@@ -1,0 +1,69 @@
+#include "checkpoint/ple_constants.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/checked.h"
+
+namespace kv8 {
+namespace {
+
+constexpr std::uint64_t kGamma = 0x9E3779B97F4A7C15;
+constexpr std::uint64_t kLayerStride = 10007;
+constexpr std::int64_t kMaxRows = std::numeric_limits<std::int32_t>::max();
+
+std::uint64_t SplitMix64(std::uint64_t v) {
+  v += kGamma;
+  v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9;
+  v = (v ^ (v >> 27)) * 0x94D049BB133111EB;
+  return v ^ (v >> 31);
+}
+
+/// Odd, and small enough that multiplier * token id stays below 2^63 for every id of the
+/// vocabulary: the hash is then the same in signed and unsigned arithmetic.
+std::int64_t Multiplier(const PleConfig& ple, int vocab, int ple_index, int position) {
+  const auto limit = std::numeric_limits<std::int64_t>::max() / vocab / 2;
+  const auto range = static_cast<std::uint64_t>(limit < 1 ? 1 : limit);
+  const std::uint64_t state = static_cast<std::uint64_t>(ple.seed) +
+                              kLayerStride * static_cast<std::uint64_t>(ple_index) +
+                              kGamma * static_cast<std::uint64_t>(position + 1);
+  return static_cast<std::int64_t>(2 * (SplitMix64(state) % range) + 1);
+}
+
+bool IsPrime(std::int64_t n) {
+  if (n < 4) return n >= 2;
+  if (n % 2 == 0 || n % 3 == 0) return false;
+  for (std::int64_t d = 5; d * d <= n; d += 6) {
+    if (n % d == 0 || n % (d + 2) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<PleConstants> DerivePleConstants(const PleConfig& ple, int vocab, int ple_index) {
+  PleConstants out;
+  for (int i = 0; i < ple.ngram_size; ++i) {
+    out.multipliers.push_back(Multiplier(ple, vocab, ple_index, i));
+  }
+  std::int64_t skip = std::int64_t{ple_index} * ple.heads();
+  for (std::int64_t n = ple.vocab_base; std::ssize(out.head_rows) < ple.heads(); ++n) {
+    if (!IsPrime(n)) continue;
+    if (skip-- > 0) continue;
+    out.head_rows.push_back(n);
+    out.head_offsets.push_back(out.rows);
+    out.rows += n;
+  }
+  out.padded_rows = RoundUp(out.rows, ple.vocab_divisor);
+  if (out.padded_rows > kMaxRows) {
+    return Error{
+        Code::kUnsupported,
+        fmt::format("the n-gram table of PLE layer {} has {} rows; kv8 names at most {}",
+                    ple.layers[static_cast<std::size_t>(ple_index)], out.padded_rows, kMaxRows),
+        "config.json: ngram_vocab_size_base", "use a checkpoint that kv8 supports"};
+  }
+  return out;
+}
+
+}  // namespace kv8
