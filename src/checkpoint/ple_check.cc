@@ -9,15 +9,17 @@
 namespace kv8 {
 namespace {
 
-std::string PleShardName(std::string_view prefix, int part) {
+constexpr std::string_view kRemedy =
+    "use the config.json that belongs to these weights (ple_*, ngram_*, seed, vocab_size)";
+
+std::string ShardName(std::string_view prefix, int part) {
   return fmt::format("{}ngram_embedding.shard_{}.weight", prefix, part);
 }
 
 Error Mismatch(const Checkpoint& checkpoint, std::string_view name, std::string what) {
-  return Error{
-      Code::kMismatch, std::move(what),
-      fmt::format("{}: tensor {}", checkpoint.FileOf(name).string(), name),
-      "use the config.json that belongs to these weights (ple_*, ngram_*, seed, vocab_size)"};
+  return Error{Code::kMismatch, std::move(what),
+               fmt::format("{}: tensor {}", checkpoint.FileOf(name).string(), name),
+               std::string(kRemedy)};
 }
 
 Result<void> CheckBuffer(const Checkpoint& checkpoint, const std::string& name,
@@ -42,29 +44,17 @@ Result<void> CheckBuffer(const Checkpoint& checkpoint, const std::string& name,
 Result<void> CheckShards(const Checkpoint& checkpoint, const std::string& prefix,
                          std::int64_t padded_rows) {
   const PleConfig& ple = *checkpoint.config().ple;
-  std::int64_t rows = 0;
-  std::string name;
+  if (padded_rows % ple.parts != 0) {
+    return Error{Code::kMismatch,
+                 fmt::format("split_ngram_parts is {}, which does not divide the {} table rows",
+                             ple.parts, padded_rows),
+                 (checkpoint.dir() / "config.json").string(), std::string(kRemedy)};
+  }
   for (int part = 0; part < ple.parts; ++part) {
-    name = PleShardName(prefix, part);
-    const TensorView* shard = checkpoint.Find(name);
-    if (shard == nullptr) {
-      return Error{Code::kNotFound,
-                   fmt::format("no tensor {}; split_ngram_parts is {}", name, ple.parts),
-                   checkpoint.dir().string(), "download the missing file or correct config.json"};
-    }
-    if (shard->shape.size() != 2 || shard->shape[1] != ple.head_dim()) {
-      return Mismatch(checkpoint, name,
-                      fmt::format("has shape {}, expected [rows, {}]", ShapeText(shard->shape),
-                                  ple.head_dim()));
-    }
-    rows += shard->shape[0];
+    const auto name = ShardName(prefix, part);
+    KV8_RETURN_IF_ERROR(checkpoint.Get(name, {{padded_rows / ple.parts, ple.head_dim()}}));
   }
-  if (rows != padded_rows) {
-    return Mismatch(checkpoint, name,
-                    fmt::format("the {} shards have {} rows together, config.json makes it {}",
-                                ple.parts, rows, padded_rows));
-  }
-  const std::string beyond = PleShardName(prefix, ple.parts);
+  const std::string beyond = ShardName(prefix, ple.parts);
   if (checkpoint.Find(beyond) != nullptr) {
     return Mismatch(checkpoint, beyond,
                     fmt::format("exists, but split_ngram_parts is {}", ple.parts));
@@ -78,14 +68,12 @@ Result<void> CheckPleTensors(const Checkpoint& checkpoint) {
   const ModelConfig& config = checkpoint.config();
   if (!config.ple) return {};
   for (std::size_t i = 0; i < config.ple->layers.size(); ++i) {
-    KV8_ASSIGN_OR_RETURN(const auto derived,
-                         DerivePleConstants(*config.ple, config.vocab, static_cast<int>(i)));
+    const auto derived = DerivePleConstants(*config.ple, config.vocab, static_cast<int>(i));
     const auto prefix = fmt::format("model.layers.{}.ple.ple_embedding.", config.ple->layers[i]);
     KV8_RETURN_IF_ERROR(CheckBuffer(checkpoint, prefix + "layer_multipliers", derived.multipliers));
     KV8_RETURN_IF_ERROR(
-        CheckBuffer(checkpoint, prefix + "ngram_heads_vocab_sizes", derived.head_rows));
-    KV8_RETURN_IF_ERROR(
-        CheckBuffer(checkpoint, prefix + "ngram_heads_offsets", derived.head_offsets));
+        CheckBuffer(checkpoint, prefix + "ngram_heads_vocab_sizes", derived.head_sizes));
+    KV8_RETURN_IF_ERROR(CheckBuffer(checkpoint, prefix + "ngram_heads_offsets", derived.offsets));
     KV8_RETURN_IF_ERROR(CheckShards(checkpoint, prefix, derived.padded_rows));
   }
   return {};

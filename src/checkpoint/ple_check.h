@@ -7,8 +7,9 @@
 namespace kv8 {
 
 /// For every PLE layer: the three I64 buffers equal the derived constants (a wrong seed or
-/// vocabulary would read wrong rows without any other sign), and shard_0 ... shard_{parts-1} add
-/// up to the padded table. Errors: kNotFound, kMismatch naming tensor, index and both numbers.
+/// vocabulary would read wrong rows without any other sign), and shard_0 ... shard_{parts-1} are
+/// equal pieces of the padded table.
+/// Errors: kNotFound, kMismatch naming tensor, index and both numbers.
 Result<void> CheckPleTensors(const Checkpoint& checkpoint);
 
 }  // namespace kv8

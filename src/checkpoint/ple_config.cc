@@ -7,12 +7,13 @@
 namespace kv8 {
 namespace {
 
-constexpr std::int64_t kMaxVocabBase = 1 << 30;
 constexpr std::int64_t kMaxDivisor = 1 << 20;
 constexpr int kMaxHeads = 256;
 constexpr int kMaxParts = 1 << 16;
-/// Primes that all PLE layers together draw; finding one takes up to 0.1 ms.
-constexpr std::int64_t kMaxPrimes = 4096;
+constexpr std::size_t kMaxPleLayers = 16;
+/// heads * vocab_base. Head sizes are the primes from vocab_base on, all below twice that in a
+/// table that large, so that row ids fit 32 bits; it also bounds the search for the primes.
+constexpr std::int64_t kMaxBaseRows = 1 << 30;
 
 /// config.json counts layers from 1; the result counts from 0, ascending.
 std::vector<int> ReadLayers(ConfigReader& reader, int layers) {
@@ -42,12 +43,18 @@ std::vector<int> ReadLayers(ConfigReader& reader, int layers) {
 }
 
 void CheckPleConfig(ConfigReader& reader, const PleConfig& ple) {
-  if (ple.heads() > kMaxHeads || std::ssize(ple.layers) * ple.heads() > kMaxPrimes) {
+  if (ple.layers.size() > kMaxPleLayers) {
     reader.Fail(
-        Code::kUnsupported, "heads_per_ngram",
-        fmt::format("is {}, which makes {} heads in {} layers; kv8 implements {} heads and "
-                    "{} in all layers together",
-                    ple.heads_per_ngram, ple.heads(), ple.layers.size(), kMaxHeads, kMaxPrimes));
+        Code::kUnsupported, "ple_layer_ids",
+        fmt::format("names {} layers; kv8 implements {}", ple.layers.size(), kMaxPleLayers));
+  } else if (ple.heads() > kMaxHeads) {
+    reader.Fail(Code::kUnsupported, "heads_per_ngram",
+                fmt::format("is {}, which makes {} heads; kv8 implements {}", ple.heads_per_ngram,
+                            ple.heads(), kMaxHeads));
+  } else if (ple.heads() * ple.vocab_base > kMaxBaseRows) {
+    reader.Fail(Code::kUnsupported, "ngram_vocab_size_base",
+                fmt::format("is {}, times {} heads more than the {} rows that kv8 implements",
+                            ple.vocab_base, ple.heads(), kMaxBaseRows));
   } else if (ple.embed_dim % ple.heads() != 0) {
     reader.Fail(Code::kMismatch, "ple_embed_dim",
                 fmt::format("is {}, which {} heads (heads_per_ngram * (ngram_size - 1)) do not "
@@ -70,7 +77,7 @@ std::optional<PleConfig> ReadPleConfig(ConfigReader& reader, int layers) {
   ple.conv_kernel = reader.Extent("ple_conv_kernel_size", 64);
   ple.ngram_size = static_cast<int>(reader.Int("ngram_size", 2, 8));
   ple.heads_per_ngram = reader.Extent("heads_per_ngram", kMaxHeads);
-  ple.vocab_base = reader.Int("ngram_vocab_size_base", 2, kMaxVocabBase);
+  ple.vocab_base = reader.Int("ngram_vocab_size_base", 2, kMaxBaseRows);
   ple.vocab_divisor = reader.Int("make_ngram_vocab_size_divisible_by", 1, kMaxDivisor);
   ple.seed = reader.Int("seed", 0, std::int64_t{1} << 62, 1234);
   // The class default (512) is not what the released model has, so the key must be there.

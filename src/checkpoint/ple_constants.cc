@@ -1,7 +1,5 @@
 #include "checkpoint/ple_constants.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "base/checked.h"
@@ -11,7 +9,6 @@ namespace {
 
 constexpr std::uint64_t kGamma = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kLayerStride = 10007;
-constexpr std::int64_t kMaxRows = std::numeric_limits<std::int32_t>::max();
 
 std::uint64_t SplitMix64(std::uint64_t v) {
   v += kGamma;
@@ -42,27 +39,19 @@ bool IsPrime(std::int64_t n) {
 
 }  // namespace
 
-Result<PleConstants> DerivePleConstants(const PleConfig& ple, int vocab, int ple_index) {
+PleConstants DerivePleConstants(const PleConfig& ple, int vocab, int ple_index) {
   PleConstants out;
   for (int i = 0; i < ple.ngram_size; ++i) {
     out.multipliers.push_back(Multiplier(ple, vocab, ple_index, i));
   }
   std::int64_t skip = std::int64_t{ple_index} * ple.heads();
-  for (std::int64_t n = ple.vocab_base; std::ssize(out.head_rows) < ple.heads(); ++n) {
-    if (!IsPrime(n)) continue;
-    if (skip-- > 0) continue;
-    out.head_rows.push_back(n);
-    out.head_offsets.push_back(out.rows);
+  for (std::int64_t n = ple.vocab_base; std::ssize(out.head_sizes) < ple.heads(); ++n) {
+    if (!IsPrime(n) || skip-- > 0) continue;
+    out.head_sizes.push_back(n);
+    out.offsets.push_back(out.rows);
     out.rows += n;
   }
   out.padded_rows = RoundUp(out.rows, ple.vocab_divisor);
-  if (out.padded_rows > kMaxRows) {
-    return Error{
-        Code::kUnsupported,
-        fmt::format("the n-gram table of PLE layer {} has {} rows; kv8 names at most {}",
-                    ple.layers[static_cast<std::size_t>(ple_index)], out.padded_rows, kMaxRows),
-        "config.json: ngram_vocab_size_base", "use a checkpoint that kv8 supports"};
-  }
   return out;
 }
 

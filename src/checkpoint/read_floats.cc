@@ -17,9 +17,12 @@ T Load(const std::byte* data, std::size_t i) {
 
 float Element(const TensorView& tensor, std::size_t i) {
   switch (tensor.dtype) {
-    case DType::kBF16: return DecodeBf16(Load<std::uint16_t>(tensor.data, i));
-    case DType::kF16: return DecodeFp16(Load<std::uint16_t>(tensor.data, i));
-    default: return Load<float>(tensor.data, i);
+    case DType::kBF16:
+      return DecodeBf16(Load<std::uint16_t>(tensor.data, i));
+    case DType::kF16:
+      return DecodeFp16(Load<std::uint16_t>(tensor.data, i));
+    default:
+      return Load<float>(tensor.data, i);
   }
 }
 
