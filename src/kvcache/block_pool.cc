@@ -14,8 +14,8 @@ BlockPool::BlockPool(std::int64_t blocks) : capacity_(blocks) {
 Result<std::vector<BlockId>> BlockPool::Allocate(std::int64_t count) {
   if (count > free_count()) {
     return Error{Code::kResourceExhausted,
-                 fmt::format("{} blocks of {} tokens needed, {} of {} are free", count, kBlockTokens, free_count(),
-                             capacity_),
+                 fmt::format("{} blocks of {} tokens needed, {} of {} are free", count,
+                             kBlockTokens, free_count(), capacity_),
                  "K/V cache", "shorten the request or give the cache more memory"};
   }
   std::vector<BlockId> taken(free_.rbegin(), free_.rbegin() + count);

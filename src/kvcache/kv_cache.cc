@@ -9,7 +9,8 @@
 
 namespace kv8 {
 
-KvCachePlan KvCachePlan::ForTokens(const QsaConfig& qsa, KvDType dtype, std::int64_t layers, std::int64_t tokens) {
+KvCachePlan KvCachePlan::ForTokens(const QsaConfig& qsa, KvDType dtype, std::int64_t layers,
+                                   std::int64_t tokens) {
   return KvCachePlan{.kv = {.dtype = dtype, .kv_heads = qsa.kv_heads, .head_dim = qsa.head_dim},
                      .index = {.fp32 = dtype == KvDType::kFp32,
                                .keys_per_block = kBlockTokens / qsa.block_tokens,
@@ -18,10 +19,13 @@ KvCachePlan KvCachePlan::ForTokens(const QsaConfig& qsa, KvDType dtype, std::int
                      .blocks = CeilDiv(tokens, kBlockTokens)};
 }
 
-void KvCache::Unmap::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
+void KvCache::Unmap::operator()(std::byte* memory) const {
+  ::munmap(memory, bytes);
+}
 
 Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<LayerScales> scales) {
-  assert(scales.size() == (plan.kv.dtype == KvDType::kE4M3 ? static_cast<std::size_t>(plan.layers) : 0));
+  assert(scales.size() ==
+         (plan.kv.dtype == KvDType::kE4M3 ? static_cast<std::size_t>(plan.layers) : 0));
   const std::int64_t bytes = plan.kv_bytes() + plan.index_bytes();
   KvCache cache;
   cache.plan_ = plan;
@@ -32,16 +36,18 @@ Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<LayerScales
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return Error{Code::kResourceExhausted, fmt::format("cannot allocate {} bytes for {} tokens", bytes,
-                                                       plan.blocks * kBlockTokens),
-                 "K/V cache", "shorten the context or use --kv-cache-dtype fp8_e4m3"};
+    return Error{
+        Code::kResourceExhausted,
+        fmt::format("cannot allocate {} bytes for {} tokens", bytes, plan.blocks * kBlockTokens),
+        "K/V cache", "shorten the context or use --kv-cache-dtype fp8_e4m3"};
   }
-  cache.memory_ = {static_cast<std::byte*>(memory), Unmap{static_cast<std::size_t>(bytes)}};
+  cache.memory_ = {static_cast<std::byte*>(memory), Unmap(static_cast<std::size_t>(bytes))};
   return cache;
 }
 
 KvPages KvCache::Kv(int layer, std::span<const BlockId> blocks) {
-  const LayerScales scales = scales_.empty() ? LayerScales{} : scales_[static_cast<std::size_t>(layer)];
+  const LayerScales scales =
+      scales_.empty() ? LayerScales{} : scales_[static_cast<std::size_t>(layer)];
   return KvPages{.pool = memory_.get() + layer * plan_.blocks * plan_.kv.block_bytes(),
                  .layout = plan_.kv,
                  .blocks = blocks,
@@ -50,9 +56,10 @@ KvPages KvCache::Kv(int layer, std::span<const BlockId> blocks) {
 }
 
 IndexPages KvCache::Index(int layer, std::span<const BlockId> blocks) {
-  return IndexPages{.pool = memory_.get() + plan_.kv_bytes() + layer * plan_.blocks * plan_.index.block_bytes(),
-                    .layout = plan_.index,
-                    .blocks = blocks};
+  return IndexPages{
+      .pool = memory_.get() + plan_.kv_bytes() + layer * plan_.blocks * plan_.index.block_bytes(),
+      .layout = plan_.index,
+      .blocks = blocks};
 }
 
 }  // namespace kv8

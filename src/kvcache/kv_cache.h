@@ -20,7 +20,8 @@ struct KvCachePlan {
   std::int64_t blocks = 0;  // per layer
 
   /// Plan for `tokens` tokens, rounded up to whole blocks.
-  static KvCachePlan ForTokens(const QsaConfig& qsa, KvDType dtype, std::int64_t layers, std::int64_t tokens);
+  static KvCachePlan ForTokens(const QsaConfig& qsa, KvDType dtype, std::int64_t layers,
+                               std::int64_t tokens);
 
   std::int64_t kv_bytes() const { return layers * blocks * kv.block_bytes(); }
   std::int64_t index_bytes() const { return layers * blocks * index.block_bytes(); }
@@ -49,7 +50,9 @@ class KvCache {
 
  private:
   struct Unmap {
-    std::size_t bytes = 0;
+    Unmap() : bytes(0) {}
+    explicit Unmap(std::size_t n) : bytes(n) {}
+    std::size_t bytes;
     void operator()(std::byte* memory) const;
   };
 

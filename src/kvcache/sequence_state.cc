@@ -14,7 +14,9 @@ std::span<T> Piece(std::vector<T>& all, std::int64_t begin, std::int64_t count) 
 
 }  // namespace
 
-std::int64_t StateLayout::ring_floats() const { return kIndexRingTokens * index_dim; }
+std::int64_t StateLayout::ring_floats() const {
+  return kIndexRingTokens * index_dim;
+}
 
 std::int64_t StateLayout::floats() const {
   return gdn_layers * (gdn_conv_floats() + gdn_state_floats()) + ple_layers * ple_conv_floats() +
@@ -43,11 +45,13 @@ std::span<float> SequenceState::GdnConv(int gdn_layer) {
 
 std::span<float> SequenceState::GdnState(int gdn_layer) {
   const std::int64_t per_layer = layout_.gdn_conv_floats() + layout_.gdn_state_floats();
-  return Piece(floats_, gdn_layer * per_layer + layout_.gdn_conv_floats(), layout_.gdn_state_floats());
+  return Piece(floats_, gdn_layer * per_layer + layout_.gdn_conv_floats(),
+               layout_.gdn_state_floats());
 }
 
 std::span<float> SequenceState::PleConv(int ple_layer) {
-  const std::int64_t begin = layout_.gdn_layers * (layout_.gdn_conv_floats() + layout_.gdn_state_floats());
+  const std::int64_t begin =
+      layout_.gdn_layers * (layout_.gdn_conv_floats() + layout_.gdn_state_floats());
   return Piece(floats_, begin + ple_layer * layout_.ple_conv_floats(), layout_.ple_conv_floats());
 }
 
@@ -56,8 +60,9 @@ std::span<TokenId> SequenceState::PleContext(int ple_layer) {
 }
 
 std::span<float> SequenceState::IndexRing(int qsa_layer) {
-  const std::int64_t begin = layout_.gdn_layers * (layout_.gdn_conv_floats() + layout_.gdn_state_floats()) +
-                             layout_.ple_layers * layout_.ple_conv_floats();
+  const std::int64_t begin =
+      layout_.gdn_layers * (layout_.gdn_conv_floats() + layout_.gdn_state_floats()) +
+      layout_.ple_layers * layout_.ple_conv_floats();
   return Piece(floats_, begin + qsa_layer * layout_.ring_floats(), layout_.ring_floats());
 }
 

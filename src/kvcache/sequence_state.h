@@ -16,12 +16,12 @@ struct StateLayout {
   GdnConfig gdn;
   std::int64_t gdn_layers = 0;
   std::int64_t ple_layers = 0;
-  std::int64_t ple_conv_rows = 0;     // (kernel - 1) * dilation
-  std::int64_t ple_context = 0;       // ngram_size - 1 ids
-  std::int64_t stream_width = 0;      // streams * hidden
-  std::int64_t index_rings = 0;       // QSA layers, the draft layer last when there is one
+  std::int64_t ple_conv_rows = 0;  // (kernel - 1) * dilation
+  std::int64_t ple_context = 0;    // ngram_size - 1 ids
+  std::int64_t stream_width = 0;   // streams * hidden
+  std::int64_t index_rings = 0;    // QSA layers, the draft layer last when there is one
   std::int64_t index_dim = 0;
-  TokenId eos = 0;                    // what the n-gram context holds before the first token
+  TokenId eos = 0;  // what the n-gram context holds before the first token
 
   std::int64_t gdn_conv_floats() const { return (gdn.conv_kernel - 1) * gdn.conv_channels(); }
   std::int64_t gdn_state_floats() const {
@@ -52,7 +52,7 @@ class SequenceState {
 
  private:
   StateLayout layout_;
-  std::vector<float> floats_;    // per GDN layer conv then state; then PLE convs; then index rings
+  std::vector<float> floats_;  // per GDN layer conv then state; then PLE convs; then index rings
   std::vector<TokenId> context_;
 };
 

@@ -16,16 +16,20 @@ using Shape = std::initializer_list<std::int64_t>;
 /// Reads the tensors below one name prefix.
 class Binder {
  public:
-  Binder(const Checkpoint& checkpoint, std::string prefix) : checkpoint_(checkpoint), prefix_(std::move(prefix)) {}
+  Binder(const Checkpoint& checkpoint, std::string prefix)
+      : checkpoint_(checkpoint), prefix_(std::move(prefix)) {}
 
-  Binder Under(std::string_view part) const { return Binder(checkpoint_, fmt::format("{}{}.", prefix_, part)); }
+  Binder Under(std::string_view part) const {
+    return Binder(checkpoint_, fmt::format("{}{}.", prefix_, part));
+  }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const ModelConfig& config() const { return checkpoint_.config(); }
 
   /// A matrix [rows,cols] as it is mapped; a stack [e,rows,cols] counts as [e*rows,cols].
   Result<WeightView> Weight(std::string_view name, Shape shape) const {
     const std::string full = fmt::format("{}{}", prefix_, name);
-    KV8_ASSIGN_OR_RETURN(const TensorView tensor, checkpoint_.Get(full, {shape.begin(), shape.size()}));
+    KV8_ASSIGN_OR_RETURN(const TensorView tensor,
+                         checkpoint_.Get(full, {shape.begin(), shape.size()}));
     const std::int64_t cols = tensor.shape.back();
     return WeightView{tensor.data, tensor.dtype, tensor.elements() / cols, cols};
   }
@@ -33,11 +37,13 @@ class Binder {
   /// A small tensor as finite FP32 values, each plus `offset`.
   Result<std::vector<float>> Vector(std::string_view name, Shape shape, float offset = 0) const {
     const std::string full = fmt::format("{}{}", prefix_, name);
-    KV8_ASSIGN_OR_RETURN(const TensorView tensor, checkpoint_.Get(full, {shape.begin(), shape.size()}));
+    KV8_ASSIGN_OR_RETURN(const TensorView tensor,
+                         checkpoint_.Get(full, {shape.begin(), shape.size()}));
     std::vector<float> values = ReadFloats(tensor);
     for (float& value : values) {
       if (!std::isfinite(value)) {
-        return Error{Code::kCorrupt, fmt::format("tensor {} holds a value that is not finite", full),
+        return Error{Code::kCorrupt,
+                     fmt::format("tensor {} holds a value that is not finite", full),
                      checkpoint_.FileOf(full).string(), "restore the checkpoint from its source"};
       }
       value += offset;
@@ -46,7 +52,9 @@ class Binder {
   }
 
   /// Centered norms multiply by 1 + w; the sum is kept in FP32.
-  Result<std::vector<float>> Gain(std::string_view name, std::int64_t size) const { return Vector(name, {size}, 1.0f); }
+  Result<std::vector<float>> Gain(std::string_view name, std::int64_t size) const {
+    return Vector(name, {size}, 1.0f);
+  }
 
  private:
   const Checkpoint& checkpoint_;
@@ -109,16 +117,21 @@ Result<MoeWeights> BindMoe(const Binder& at) {
   const MoeConfig& m = at.config().moe;
   MoeWeights w;
   KV8_ASSIGN_OR_RETURN(w.router, at.Weight("gate.weight", {m.experts, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.gate_up, at.Weight("experts.gate_up_proj", {m.experts, 2 * m.expert_dim, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.gate_up,
+                       at.Weight("experts.gate_up_proj", {m.experts, 2 * m.expert_dim, hidden}));
   KV8_ASSIGN_OR_RETURN(w.down, at.Weight("experts.down_proj", {m.experts, hidden, m.expert_dim}));
-  KV8_ASSIGN_OR_RETURN(w.shared_gate_proj, at.Weight("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.shared_up_proj, at.Weight("shared_expert.up_proj.weight", {m.shared_expert_dim, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.shared_down_proj, at.Weight("shared_expert.down_proj.weight", {hidden, m.shared_expert_dim}));
+  KV8_ASSIGN_OR_RETURN(w.shared_gate_proj,
+                       at.Weight("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.shared_up_proj,
+                       at.Weight("shared_expert.up_proj.weight", {m.shared_expert_dim, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.shared_down_proj,
+                       at.Weight("shared_expert.down_proj.weight", {hidden, m.shared_expert_dim}));
   KV8_ASSIGN_OR_RETURN(w.shared_gate, at.Weight("shared_expert_gate.weight", {1, hidden}));
   return w;
 }
 
-/// The hash constants are derived from config.json; the checkpoint reader has compared them with the stored ones.
+/// The hash constants are derived from config.json; the checkpoint reader has compared them with
+/// the stored ones.
 PleHash HashOf(const ModelConfig& config, int ple_index) {
   const PleConstants constants = DerivePleConstants(*config.ple, config.vocab, ple_index);
   return PleHash{.multipliers = constants.multipliers,
@@ -137,8 +150,8 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   const std::int64_t shard_rows = DerivePleConstants(p, c.vocab, ple_index).padded_rows / p.parts;
   const Binder table = at.Under("ple_embedding").Under("ngram_embedding");
   for (int part = 0; part < p.parts; ++part) {
-    KV8_ASSIGN_OR_RETURN(WeightView shard,
-                         table.Weight(fmt::format("shard_{}.weight", part), {shard_rows, p.head_dim()}));
+    KV8_ASSIGN_OR_RETURN(WeightView shard, table.Weight(fmt::format("shard_{}.weight", part),
+                                                        {shard_rows, p.head_dim()}));
     w.shards.push_back(shard);
   }
   KV8_ASSIGN_OR_RETURN(w.key, at.Weight("key_proj.weight", {width, p.embed_dim}));
@@ -152,8 +165,10 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
 
 Result<LayerWeights> BindLayer(const Binder& at, LayerKind kind) {
   LayerWeights w;
-  KV8_ASSIGN_OR_RETURN(w.attention_connection, BindHyperConnection(at.Under("attn_hyper_connection"), true));
-  KV8_ASSIGN_OR_RETURN(w.mlp_connection, BindHyperConnection(at.Under("mlp_hyper_connection"), true));
+  KV8_ASSIGN_OR_RETURN(w.attention_connection,
+                       BindHyperConnection(at.Under("attn_hyper_connection"), true));
+  KV8_ASSIGN_OR_RETURN(w.mlp_connection,
+                       BindHyperConnection(at.Under("mlp_hyper_connection"), true));
   KV8_ASSIGN_OR_RETURN(w.moe, BindMoe(at.Under("mlp")));
   if (kind == LayerKind::kGdn) {
     KV8_ASSIGN_OR_RETURN(w.gdn, BindGdn(at.Under("linear_attn")));
@@ -169,7 +184,8 @@ Result<std::vector<LayerWeights>> BindLayers(const Binder& at) {
   int ple_index = 0;
   for (int i = 0; i < c.layers; ++i) {
     const Binder layer = at.Under("layers").Under(std::to_string(i));
-    KV8_ASSIGN_OR_RETURN(LayerWeights w, BindLayer(layer, c.layer_kinds[static_cast<std::size_t>(i)]));
+    KV8_ASSIGN_OR_RETURN(LayerWeights w,
+                         BindLayer(layer, c.layer_kinds[static_cast<std::size_t>(i)]));
     if (c.ple && std::find(c.ple->layers.begin(), c.ple->layers.end(), i) != c.ple->layers.end()) {
       KV8_ASSIGN_OR_RETURN(w.ple, BindPle(layer.Under("ple"), ple_index++));
     }
@@ -181,11 +197,12 @@ Result<std::vector<LayerWeights>> BindLayers(const Binder& at) {
 Result<MtpWeights> BindMtp(const Binder& at) {
   const ModelConfig& c = at.config();
   MtpWeights w;
-  KV8_ASSIGN_OR_RETURN(w.embedding_projection, at.Weight("fc_embedding.weight", {c.hidden, c.hidden}));
+  KV8_ASSIGN_OR_RETURN(w.embedding_projection,
+                       at.Weight("fc_embedding.weight", {c.hidden, c.hidden}));
   KV8_ASSIGN_OR_RETURN(w.hidden_projection, at.Weight("fc_hidden.weight", {c.hidden, c.hidden}));
   KV8_ASSIGN_OR_RETURN(w.embedding_gain, at.Gain("pre_fc_norm_embedding.weight", c.hidden));
-  KV8_ASSIGN_OR_RETURN(w.hidden_gain,
-                       at.Gain("pre_fc_norm_hidden.weight", static_cast<std::int64_t>(c.streams) * c.hidden));
+  KV8_ASSIGN_OR_RETURN(w.hidden_gain, at.Gain("pre_fc_norm_hidden.weight",
+                                              static_cast<std::int64_t>(c.streams) * c.hidden));
   KV8_ASSIGN_OR_RETURN(w.layer, BindLayer(at.Under("layers.0"), LayerKind::kQsa));
   KV8_ASSIGN_OR_RETURN(w.mixer, BindHyperConnection(at.Under("hyper_connection_mixer"), false));
   return w;

@@ -26,11 +26,11 @@ struct GdnLayerWeights {
 
 /// QSA attention layer.
 struct QsaLayerWeights {
-  WeightView q;         // [Hq*2D,H]; per head D query rows, then D gate rows
-  WeightView k;         // [Hkv*D,H]
-  WeightView v;         // [Hkv*D,H]
-  WeightView out;       // [H,Hq*D]
-  WeightView index_qk;  // [(Hi+1)*Di,H]; Hi query heads, then the key
+  WeightView q;                     // [Hq*2D,H]; per head D query rows, then D gate rows
+  WeightView k;                     // [Hkv*D,H]
+  WeightView v;                     // [Hkv*D,H]
+  WeightView out;                   // [H,Hq*D]
+  WeightView index_qk;              // [(Hi+1)*Di,H]; Hi query heads, then the key
   std::vector<float> q_gain;        // [D] = 1 + w
   std::vector<float> k_gain;        // [D] = 1 + w
   std::vector<float> index_q_gain;  // [Di] = 1 + w
@@ -65,9 +65,9 @@ struct ModelWeights {
   std::optional<MtpWeights> mtp;
 };
 
-/// Binds every tensor of the schema: matrices stay where the checkpoint maps them, vectors (norms, gates, short
-/// convolutions) become FP32 once. The checkpoint must outlive the result.
-/// Errors: those of Checkpoint::Get; kCorrupt for a non-finite value in a vector, naming tensor and file.
+/// Binds every tensor of the schema: matrices stay where the checkpoint maps them, vectors (norms,
+/// gates, short convolutions) become FP32 once. The checkpoint must outlive the result. Errors:
+/// those of Checkpoint::Get; kCorrupt for a non-finite value in a vector, naming tensor and file.
 Result<ModelWeights> BindWeights(const Checkpoint& checkpoint);
 
 }  // namespace kv8

@@ -1,0 +1,56 @@
+// Activations of one forward pass, reused by every layer and every step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "ops/qsa.h"
+#include "tensor/tensor_view.h"
+
+namespace kv8 {
+
+/// Buffers for up to `rows` rows; their size depends on nothing else. Grows when asked for more.
+class Workspace {
+ public:
+  explicit Workspace(const ModelConfig& config) : config_(config) {}
+
+  /// Makes every view below `rows` rows long. Invalidates earlier views.
+  void Resize(std::int64_t rows);
+  std::int64_t bytes() const;
+
+  Matrix x;       // [T,H] input of a block
+  Matrix y;       // [T,H] output of a block
+  Matrix inject;  // [T,S]
+  // GDN; C = conv channels
+  Matrix qkv;  // [T,C]
+  Matrix z;    // [T,Vh*Dv]
+  Matrix b;    // [T,Vh]
+  Matrix a;    // [T,Vh]
+  // QSA
+  Matrix query_gate;   // [T,Hq*2D]
+  Matrix query;        // [T,Hq*D]
+  Matrix key;          // [T,Hkv*D]
+  Matrix value;        // [T,Hkv*D]
+  Matrix index_qk;     // [T,(Hi+1)*Di]
+  Matrix index_query;  // [T,Hi*Di]
+  Matrix core;         // [T,max(Vh*Dv,Hq*D)] what the output projection reads
+  // draft head
+  Matrix draft_hidden;                  // [T,S*H]
+  Matrix draft_embedding;               // [T,H]
+  std::vector<std::int64_t> positions;  // [T]
+  BlockSelection selection;
+
+ private:
+  struct Field {
+    Matrix* view;
+    std::int64_t cols;
+  };
+  std::vector<Field> Fields();
+
+  ModelConfig config_;
+  std::vector<float> floats_;
+  std::vector<std::int32_t> selected_;
+};
+
+}  // namespace kv8
