@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::size_t kMaxValueText = 60;
 
-std::optional<std::int64_t> AsInt64(const Json& value) {
+}  // namespace
+
+std::optional<std::int64_t> IntegerOf(const Json& value) {
   if (value.is_number_unsigned()) return CheckedCast<std::int64_t>(value.get<std::uint64_t>());
   if (value.is_number_integer()) return value.get<std::int64_t>();
   return std::nullopt;
 }
-
-}  // namespace
 
 std::string JsonText(const Json& value) {
   if (value.is_object()) return "an object";
@@ -41,7 +41,7 @@ std::int64_t ConfigReader::Int(std::string_view key, std::int64_t min, std::int6
     Fail(Code::kCorrupt, key, "the key is missing");
     return min;
   }
-  const auto number = AsInt64(*value);
+  const auto number = IntegerOf(*value);
   if (!number || *number < min || *number > max) {
     Fail(Code::kCorrupt, key,
          fmt::format("is {}; must be an integer from {} to {}", JsonText(*value), min, max));

@@ -18,12 +18,13 @@ Result<std::vector<TokenId>> ParseStopIds(const Json& json, int vocab, std::stri
   if (value == nullptr) return ids;
   const Json list = value->is_array() ? *value : Json::array({*value});
   for (const Json& id : list) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab)) {
+    const auto token = IntegerOf(id);
+    if (!token || *token < 0 || *token >= vocab) {
       reader.Fail(Code::kCorrupt, kKey,
                   fmt::format("holds {}; ids run from 0 to {}", JsonText(id), vocab - 1));
       break;
     }
-    ids.push_back(static_cast<TokenId>(id.get<std::uint64_t>()));
+    ids.push_back(static_cast<TokenId>(*token));
   }
   KV8_RETURN_IF_ERROR(reader.status());
   return ids;

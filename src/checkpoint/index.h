@@ -12,7 +12,7 @@
 namespace kv8 {
 
 /// Largest index that is read, bytes; the released FP8 form with 152,089 tensors takes about 20 MB.
-inline constexpr std::uint64_t kMaxIndexBytes = 100'000'000;
+inline constexpr std::uint64_t kMaxIndexBytes = 32'000'000;
 
 /// Tensor name as written -> file name. The allowlist of a checkpoint: what it does not name is
 /// not part of the model, even when a shard holds it.

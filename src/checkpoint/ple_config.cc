@@ -26,13 +26,13 @@ std::vector<int> ReadLayers(ConfigReader& reader, int layers) {
     return out;
   }
   for (const Json& id : *ids) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() < 1 ||
-        id.get<std::uint64_t>() > static_cast<std::uint64_t>(layers)) {
+    const auto layer = IntegerOf(id);
+    if (!layer || *layer < 1 || *layer > layers) {
       reader.Fail(Code::kMismatch, kKey,
                   fmt::format("holds {}; layers count from 1 to {}", JsonText(id), layers));
       return out;
     }
-    out.push_back(static_cast<int>(id.get<std::uint64_t>()) - 1);
+    out.push_back(static_cast<int>(*layer) - 1);
   }
   std::sort(out.begin(), out.end());
   const auto twice = std::adjacent_find(out.begin(), out.end());

@@ -1,0 +1,61 @@
+#include "checkpoint/tensor_names.h"
+
+#include <gtest/gtest.h>
+
+namespace kv8 {
+namespace {
+
+TEST(CanonicalName, FoldsEverySpelling) {
+  EXPECT_EQ(CanonicalName("model.language_model.layers.3.mlp.gate.weight"),
+            "model.layers.3.mlp.gate.weight");
+  EXPECT_EQ(CanonicalName("model.layers.3.mlp.gate.weight"), "model.layers.3.mlp.gate.weight");
+  EXPECT_EQ(CanonicalName("mtp.fc_hidden.weight"), "mtp.fc_hidden.weight");
+  EXPECT_EQ(CanonicalName("model.mtp.fc_hidden.weight"), "mtp.fc_hidden.weight");
+  EXPECT_EQ(CanonicalName("lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(CanonicalName("mtp.shared_head.head.weight"), "lm_head.weight");
+  EXPECT_EQ(CanonicalName("model.mtp.shared_head.head.weight"), "lm_head.weight");
+}
+
+TEST(CanonicalName, LeavesOutWhatIsNotPartOfTheTextModel) {
+  EXPECT_EQ(CanonicalName("model.visual.blocks.0.attn.qkv.weight"), std::nullopt);
+  EXPECT_EQ(CanonicalName("model.language_model.layers.1.ple.hashstats_hits"), std::nullopt);
+  EXPECT_EQ(CanonicalName("model.layers.1.ple.ple_embedding.token_lookup_table"), std::nullopt);
+  EXPECT_NE(CanonicalName("model.token_lookup.weight"), std::nullopt);
+}
+
+TEST(WhyUnsupported, NamesQuantisedTensors) {
+  for (const char* leaf : {"weight_scale", "weight_scale_inv", "weight_scale_2", "input_scale",
+                           "weight_packed", "qweight", "qzeros", "g_idx"}) {
+    const auto why = WhyUnsupported("model.layers.0.mlp.x." + std::string(leaf), DType::kF32);
+    EXPECT_NE(why.find("quantised"), why.npos) << leaf;
+  }
+  for (const DType type : {DType::kF8E4M3, DType::kU8, DType::kI32, DType::kI64, DType::kF64}) {
+    const auto why = WhyUnsupported("model.layers.0.mlp.gate.weight", type);
+    EXPECT_NE(why.find(Name(type)), why.npos);
+  }
+}
+
+TEST(WhyUnsupported, IsEmptyForWhatTheModelHas) {
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
+    EXPECT_EQ(WhyUnsupported("model.layers.0.mlp.gate.weight", type), "");
+  }
+  EXPECT_EQ(WhyUnsupported("model.layers.3.self_attn.k_scale", DType::kF32), "");
+  EXPECT_EQ(WhyUnsupported("model.layers.3.self_attn.k_proj.output_scale", DType::kF32), "");
+  EXPECT_EQ(WhyUnsupported("model.layers.1.ple.ple_embedding.layer_multipliers", DType::kI64), "");
+}
+
+TEST(LayerVoteOf, SplitsAtTheFirstMarker) {
+  const auto vote = LayerVoteOf("model.language_model.layers.17.self_attn.k_proj.weight");
+  ASSERT_TRUE(vote);
+  EXPECT_EQ(vote->prefix, "model.language_model.layers.");
+  EXPECT_EQ(vote->layer, "17");
+  for (const char* name :
+       {"model.layers.1.self_attn.v_proj.weight", "model.layers.x.self_attn.k_proj.weight",
+        "model.layers..self_attn.k_proj.weight", "layers.1.self_attn.k_proj.weight",
+        "model.layers.self_attn.k_proj.weight", "model.layers.1.self_attn.k_proj.weight.bak"}) {
+    EXPECT_FALSE(LayerVoteOf(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace kv8
