@@ -1,0 +1,122 @@
+#include "support/sequence_runner.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "support/golden.h"
+
+namespace kv8::test {
+namespace {
+
+template <class T>
+T OrThrow(Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.error().ToString());
+  return std::move(result).value();
+}
+
+KvCache MakeCache(const Model& model, const RunnerOptions& options) {
+  const auto plan = KvCachePlan::ForTokens(model.config().qsa, options.kv_dtype,
+                                           model.KvLayers(options.with_draft), options.capacity);
+  return OrThrow(KvCache::Create(plan, options.scales));
+}
+
+}  // namespace
+
+const Checkpoint& BundledCheckpoint() {
+  static const Checkpoint checkpoint = OrThrow(Checkpoint::Open(BundledModel()));
+  return checkpoint;
+}
+
+SequenceRunner::SequenceRunner(const RunnerOptions& options)
+    : pool_(options.threads),
+      model_(OrThrow(Model::Create(BundledCheckpoint(), *OrThrow(FindOps(options.backend))))),
+      cache_(MakeCache(model_, options)),
+      workspace_(model_.config()),
+      state_(model_.SequenceLayout(options.with_draft)),
+      blocks_(OrThrow(BlockPool(cache_.plan().blocks).Allocate(cache_.plan().blocks))) {}
+
+std::int64_t SequenceRunner::stream_width() const {
+  return static_cast<std::int64_t>(model_.config().streams) * model_.config().hidden;
+}
+
+ForwardContext SequenceRunner::Context(ForwardObserver* observer) {
+  return ForwardContext{OpContext{pool_}, cache_, workspace_, observer};
+}
+
+void SequenceRunner::Run(std::span<const TokenId> ids, Phase phase, ForwardObserver* observer,
+                         float* streams) {
+  const auto rows = static_cast<std::int64_t>(ids.size());
+  const SequenceRows sequence{0, rows, position_, phase, &state_, blocks_};
+  model_.Forward(Context(observer), Batch{ids, {&sequence, 1}},
+                 Matrix(streams, rows, stream_width()));
+  position_ += rows;
+}
+
+std::vector<float> SequenceRunner::Prefill(std::span<const TokenId> ids, std::int64_t chunk,
+                                           ForwardObserver* observer) {
+  std::vector<float> streams(ids.size() * static_cast<std::size_t>(stream_width()));
+  for (std::size_t done = 0; done < ids.size(); done += static_cast<std::size_t>(chunk)) {
+    const std::size_t count = std::min(static_cast<std::size_t>(chunk), ids.size() - done);
+    Run(ids.subspan(done, count), Phase::kPrefill, observer,
+        streams.data() + done * static_cast<std::size_t>(stream_width()));
+  }
+  return streams;
+}
+
+std::vector<float> SequenceRunner::Decode(std::span<const TokenId> ids, ForwardObserver* observer) {
+  std::vector<float> streams(ids.size() * static_cast<std::size_t>(stream_width()));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    Run(ids.subspan(i, 1), Phase::kDecode, observer,
+        streams.data() + i * static_cast<std::size_t>(stream_width()));
+  }
+  return streams;
+}
+
+std::vector<float> SequenceRunner::DraftPrefill(std::span<const TokenId> next,
+                                                std::span<const float> streams, std::int64_t chunk,
+                                                ForwardObserver* observer) {
+  const auto width = static_cast<std::size_t>(stream_width());
+  std::vector<float> out(next.size() * width);
+  for (std::size_t done = 0; done < next.size(); done += static_cast<std::size_t>(chunk)) {
+    const std::size_t count = std::min(static_cast<std::size_t>(chunk), next.size() - done);
+    const auto rows = static_cast<std::int64_t>(count);
+    const SequenceRows sequence{0,       rows,   static_cast<std::int64_t>(done), Phase::kPrefill,
+                                &state_, blocks_};
+    model_.Draft(Context(observer), Batch{next.subspan(done, count), {&sequence, 1}},
+                 ConstMatrix(streams.data() + done * width, rows, stream_width()),
+                 Matrix(out.data() + done * width, rows, stream_width()));
+  }
+  return out;
+}
+
+std::vector<float> SequenceRunner::DraftStep(TokenId next, std::span<const float> streams,
+                                             std::int64_t position) {
+  std::vector<float> out(static_cast<std::size_t>(stream_width()));
+  const SequenceRows sequence{0, 1, position, Phase::kDecode, &state_, blocks_};
+  model_.Draft(Context(nullptr), Batch{{&next, 1}, {&sequence, 1}},
+               ConstMatrix(streams.data(), 1, stream_width()),
+               Matrix(out.data(), 1, stream_width()));
+  return out;
+}
+
+std::vector<float> SequenceRunner::Logits(std::span<const float> streams) {
+  const std::int64_t rows = static_cast<std::int64_t>(streams.size()) / stream_width();
+  std::vector<float> logits(static_cast<std::size_t>(rows * vocab()));
+  model_.Logits(Context(nullptr), ConstMatrix(streams.data(), rows, stream_width()),
+                Matrix(logits.data(), rows, vocab()));
+  return logits;
+}
+
+std::vector<float> SequenceRunner::DraftLogits(std::span<const float> streams) {
+  const std::int64_t rows = static_cast<std::int64_t>(streams.size()) / stream_width();
+  std::vector<float> logits(static_cast<std::size_t>(rows * vocab()));
+  model_.DraftLogits(Context(nullptr), ConstMatrix(streams.data(), rows, stream_width()),
+                     Matrix(logits.data(), rows, vocab()));
+  return logits;
+}
+
+int ArgMax(std::span<const float> values) {
+  return static_cast<int>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+}  // namespace kv8::test
