@@ -21,6 +21,11 @@ struct LogHistogram {
   static constexpr double kLog2Min = -24;
   static constexpr double kLog2Max = 16;
 
+  /// The bin of |x| = `magnitude`, which must be finite and positive.
+  static int BinOf(double magnitude);
+  /// Upper edge of a bin, as a magnitude.
+  static double UpperEdge(int bin);
+
   std::array<std::uint64_t, kBins> bins{};
 };
 
@@ -31,6 +36,9 @@ struct SideStatistics {
   std::uint64_t nonzero_count = 0;
   float max_abs = 0;                  // over finite values
   std::uint64_t saturated_count = 0;  // |x| > 448 * scale, measured in the saturation pass
+  /// Set by a merge that raised the scale: the count was measured against a smaller one and may
+  /// only be too high.
+  bool saturation_is_upper_bound = false;
   LogHistogram histogram;
   std::map<std::string, float> shard_max_abs;  // corpus category -> max, for stability
 };
@@ -54,13 +62,19 @@ struct CalibrationReport {
   std::vector<LayerStatistics> layers;  // ascending id
 };
 
-/// Smallest FP32 scale with 448 * scale >= max_abs; no margin. `max_abs` must be finite and
+/// Smallest FP32 scale with 448 * scale >= max_abs, evaluated exactly; no margin. One exception:
+/// max_abs = 448 gives the FP32 number above 1, because a scale of exactly 1 is the mark of an
+/// uncalibrated cache and is refused wherever scales are read. `max_abs` must be finite and
 /// positive.
 float ScaleForMaxAbs(float max_abs);
 
 /// Upper edge of the histogram bin that holds the value of rank ceil(q * finite_count), zeros
 /// first.
 double PercentileUpperBound(const SideStatistics& side, double q);
+
+/// One side's entry as it stands in a report. A side that saw only zeros has scale 0, which no pack
+/// takes.
+Json SideToJson(const SideStatistics& side);
 
 /// Public report keys follow the systems in use; see docs/spec/scale-pack.md.
 Json ReportToJson(const CalibrationReport& report);
@@ -69,7 +83,10 @@ Json ReportToJson(const CalibrationReport& report);
 Result<CalibrationReport> ReportFromJson(const Json& json, std::string_view where);
 Result<CalibrationReport> ReadReport(const std::filesystem::path& path);
 
-/// Adds counts and takes maxima. Errors: kMismatch when checkpoint or layers differ.
+/// Adds counts and takes maxima; order and grouping do not matter. Percentiles and scales follow
+/// from the merged counts and maxima exactly. A saturation count stays exact while the scale it was
+/// measured against stays; else it becomes an upper bound. Errors: kInvalidArgument for an empty
+/// list, kMismatch when checkpoint or layers differ, kResourceExhausted when a count overflows.
 Result<CalibrationReport> MergeReports(const std::vector<CalibrationReport>& reports);
 
 }  // namespace kv8

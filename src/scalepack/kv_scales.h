@@ -34,4 +34,17 @@ Result<KvScales> LoadKvScales(const Checkpoint& checkpoint,
                               const std::optional<std::filesystem::path>& scale_pack,
                               bool need_draft);
 
+/// What a checkpoint itself holds for one layer, for people to look at.
+struct LayerScales {
+  bool draft = false;
+  int layer = 0;           // of the target, or 0 for the draft's layer
+  std::optional<float> k;  // empty when absent or unusable
+  std::optional<float> v;
+  std::string file;  // name of the shard; empty when there is no scale tensor
+};
+
+/// One entry per QSA layer, target then draft. Never fails: whether the set may be used is what
+/// LoadKvScales says.
+std::vector<LayerScales> ListKvScales(const Checkpoint& checkpoint);
+
 }  // namespace kv8

@@ -1,0 +1,47 @@
+// kvscales-manifest.json: what a pack holds and which checkpoint it belongs to.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "kv8/error.h"
+#include "scalepack/scale_names.h"
+
+namespace kv8 {
+
+/// One shard of scales, as the manifest promises it.
+struct ManifestScaleFile {
+  std::string filename;
+  std::string sha256;
+  std::vector<std::string> tensor_names;
+};
+
+/// What the manifest tells about one scale.
+struct ManifestTensor {
+  ScaleSlot slot;
+  float scale = 0;
+  std::optional<float> max_abs;   // absent in some published manifests
+  Json summary = Json::object();  // further keys, written as they are and not read back
+};
+
+struct ScaleManifest {
+  std::string artifact_id;
+  std::string repo_id;            // the base checkpoint's name; for people
+  std::string index_sha256;       // of the base checkpoint
+  std::string kv_weights_sha256;  // of the base checkpoint; empty in packs by other tools
+  ManifestScaleFile target;
+  std::optional<ManifestScaleFile> draft;  // kv8's own key; absent in packs by other tools
+  std::vector<ManifestTensor> tensors;     // target, then draft; empty when the pack has no list
+};
+
+/// Errors: kCorrupt, naming file and key: wrong type, missing key, unknown schema version, a file
+/// name that leaves the pack or that something else owns, a tensor listed twice, a scale that is
+/// not the one its max_abs gives.
+Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where);
+
+Json ManifestToJson(const ScaleManifest& manifest);
+
+}  // namespace kv8

@@ -1,0 +1,194 @@
+#include "scalepack/pack_writer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "base/sha256.h"
+#include "scalepack/found_scales.h"
+#include "scalepack/manifest.h"
+#include "scalepack/pack_readme.h"
+#include "scalepack/scale_names.h"
+#include "scalepack/sha256sums.h"
+
+namespace kv8 {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kCalibrateAgain = "run `kv8 calibrate` on this checkpoint";
+
+/// Keys of a report's entry that the manifest repeats, so that a pack can be judged by itself.
+constexpr std::array<std::string_view, 6> kSummaryKeys = {
+    "p99_9_abs_upper_bound", "p99_99_abs_upper_bound",      "saturated_count",
+    "saturation_ratio",      "shard_scale_min_over_global", "shard_scale_max_over_global"};
+
+Error ReportError(Code code, std::string what, std::string_view where) {
+  return Error{code, std::move(what), std::string(where), std::string(kCalibrateAgain)};
+}
+
+Result<void> CheckReportBinding(const CalibrationReport& report, const Checkpoint& checkpoint) {
+  const auto compare = [&checkpoint](std::string_view what, const std::string& reported,
+                                     const std::string& actual) -> Result<void> {
+    if (reported == actual) return {};
+    return ReportError(Code::kMismatch,
+                       fmt::format("the report is of a checkpoint whose {} is {}; here it is {}",
+                                   what, reported, actual),
+                       checkpoint.dir().string());
+  };
+  KV8_RETURN_IF_ERROR(compare("index SHA-256", report.index_sha256, checkpoint.index_sha256()));
+  KV8_RETURN_IF_ERROR(
+      compare("K/V weights SHA-256", report.kv_weights_sha256, checkpoint.KvWeightsSha256()));
+  KV8_RETURN_IF_ERROR(compare("layer prefix", report.layer_prefix, checkpoint.layer_prefix()));
+  return compare("layer count", fmt::to_string(report.target_layers),
+                 fmt::to_string(checkpoint.config().layers));
+}
+
+Result<void> CheckPackable(const Checkpoint& checkpoint) {
+  KV8_RETURN_IF_ERROR(RefuseOwnScales(checkpoint));
+  if (!checkpoint.index_sha256().empty()) return {};
+  return Error{Code::kInvalidArgument, "the checkpoint has no index, which a pack binds to",
+               (checkpoint.dir() / kIndexFile).string(),
+               "use a checkpoint in the sharded layout, with its index"};
+}
+
+/// A side whose statistics can become a scale.
+Result<void> CheckUsable(const SideStatistics& side, const std::string& name) {
+  if (side.finite_count != side.count) {
+    return ReportError(
+        Code::kInvalidArgument,
+        fmt::format("{} of {} values are not finite", side.count - side.finite_count, side.count),
+        name);
+  }
+  if (!std::isfinite(side.max_abs) || side.max_abs <= 0) {
+    return ReportError(
+        Code::kInvalidArgument,
+        fmt::format("max_abs is {}; a scale needs a finite, positive one", side.max_abs), name);
+  }
+  return {};
+}
+
+const LayerStatistics* FindLayer(const CalibrationReport& report, int layer) {
+  for (const LayerStatistics& statistics : report.layers) {
+    if (statistics.layer == layer) return &statistics;
+  }
+  return nullptr;
+}
+
+Result<ManifestTensor> TensorFor(const CalibrationReport& report, const ScaleSlot& slot) {
+  const int id = slot.draft ? report.target_layers : slot.layer;
+  const std::string name = ReportTensorName(report.target_layers, slot);
+  const LayerStatistics* layer = FindLayer(report, id);
+  if (layer == nullptr) return ReportError(Code::kNotFound, "the report lacks this tensor", name);
+  const SideStatistics& side = slot.side == KvSide::kK ? layer->k : layer->v;
+  KV8_RETURN_IF_ERROR(CheckUsable(side, name));
+  ManifestTensor tensor{slot, ScaleForMaxAbs(side.max_abs), side.max_abs, Json::object()};
+  const Json entry = SideToJson(side);
+  for (const std::string_view key : kSummaryKeys) tensor.summary[std::string(key)] = entry.at(key);
+  return tensor;
+}
+
+Result<void> CheckNoOtherLayers(const CalibrationReport& report, const Checkpoint& checkpoint) {
+  const ModelConfig& config = checkpoint.config();
+  for (const LayerStatistics& layer : report.layers) {
+    const bool draft = layer.layer == config.layers;
+    const bool known =
+        draft ? config.mtp.has_value()
+              : layer.layer < config.layers && config.layer_kinds[layer.layer] == LayerKind::kQsa;
+    if (known) continue;
+    return ReportError(
+        Code::kMismatch,
+        fmt::format("the report has layer {}, which is no QSA layer here", layer.layer),
+        checkpoint.dir().string());
+  }
+  return {};
+}
+
+/// Appends the tensors of `slots` to the manifest and their values to the shard.
+Result<void> AddScales(const CalibrationReport& report, const Checkpoint& checkpoint,
+                       const std::vector<ScaleSlot>& slots, std::vector<ManifestTensor>* tensors,
+                       ScaleFile* shard) {
+  for (const ScaleSlot& slot : slots) {
+    KV8_ASSIGN_OR_RETURN(ManifestTensor tensor, TensorFor(report, slot));
+    shard->scales[ScaleTensorName(checkpoint.layer_prefix(), slot)] = tensor.scale;
+    tensors->push_back(std::move(tensor));
+  }
+  return {};
+}
+
+/// Serialises a shard and describes it for the manifest.
+ManifestScaleFile Describe(const ScaleFile& shard, std::string_view filename, std::string* bytes) {
+  *bytes = SerializeScaleFile(shard);
+  ManifestScaleFile entry{std::string(filename), Sha256Hex(*bytes), {}};
+  for (const auto& [name, value] : shard.scales) entry.tensor_names.push_back(name);
+  return entry;
+}
+
+/// The files of a pack in memory: a few kilobytes.
+struct PackImage {
+  ScaleManifest manifest;
+  std::map<std::string, std::string, std::less<>> files;
+};
+
+/// A name that follows from the content, so that equal packs have equal names.
+std::string ArtifactId(const ScaleManifest& manifest) {
+  constexpr std::size_t kDigits = 12;
+  const std::string hashes =
+      manifest.target.sha256 + (manifest.draft ? manifest.draft->sha256 : std::string());
+  return "kv8-e4m3-kvscales-" + Sha256Hex(hashes).substr(0, kDigits);
+}
+
+Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& checkpoint,
+                            const std::string& repo_id) {
+  PackImage pack;
+  ScaleManifest& manifest = pack.manifest;
+  manifest.repo_id = repo_id.empty() ? fs::absolute(checkpoint.dir()).filename().string() : repo_id;
+  manifest.index_sha256 = checkpoint.index_sha256();
+  manifest.kv_weights_sha256 = report.kv_weights_sha256;
+  ScaleFile target{.scales = {}, .metadata = TargetMetadata()};
+  KV8_RETURN_IF_ERROR(
+      AddScales(report, checkpoint, TargetSlots(checkpoint), &manifest.tensors, &target));
+  manifest.target = Describe(target, kTargetScaleFile, &pack.files[std::string(kTargetScaleFile)]);
+  if (FindLayer(report, report.target_layers) != nullptr) {
+    ScaleFile draft{.scales = {}, .metadata = DraftMetadata()};
+    KV8_RETURN_IF_ERROR(AddScales(report, checkpoint, DraftSlots(), &manifest.tensors, &draft));
+    manifest.draft = Describe(draft, kDraftScaleFile, &pack.files[std::string(kDraftScaleFile)]);
+  }
+  manifest.artifact_id = ArtifactId(manifest);
+  pack.files[std::string(kManifestFile)] = DumpJson(ManifestToJson(manifest));
+  pack.files[std::string(kReadmeFile)] = PackReadme(manifest);
+  Sha256Sums sums;
+  for (const auto& [name, content] : pack.files) sums[name] = Sha256Hex(content);
+  pack.files[std::string(kSumsFile)] = FormatSha256Sums(sums);
+  return pack;
+}
+
+}  // namespace
+
+Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
+                              const fs::path& output_dir, const PackOptions& options) {
+  KV8_RETURN_IF_ERROR(CheckPackable(checkpoint));
+  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint));
+  KV8_RETURN_IF_ERROR(CheckNoOtherLayers(report, checkpoint));
+  KV8_ASSIGN_OR_RETURN(const PackImage pack, BuildPack(report, checkpoint, options.repo_id));
+  KV8_ASSIGN_OR_RETURN(auto staged, StagedDirectory::Create(output_dir, options.hook));
+  for (const auto& [name, content] : pack.files) {
+    KV8_RETURN_IF_ERROR(staged.Write(name, content));
+  }
+  KV8_RETURN_IF_ERROR(staged.Publish());
+  const auto& draft = pack.manifest.draft;
+  return PackSummary{pack.manifest.artifact_id, pack.manifest.target.tensor_names.size(),
+                     draft ? draft->tensor_names.size() : 0};
+}
+
+Result<ScaleFile> DraftScalesFromReport(const CalibrationReport& report,
+                                        const Checkpoint& checkpoint) {
+  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint));
+  std::vector<ManifestTensor> unused;
+  ScaleFile draft{.scales = {}, .metadata = DraftMetadata()};
+  KV8_RETURN_IF_ERROR(AddScales(report, checkpoint, DraftSlots(), &unused, &draft));
+  return draft;
+}
+
+}  // namespace kv8

@@ -1,0 +1,107 @@
+#include "scalepack/staged_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "base/file.h"
+
+namespace kv8 {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// More leftovers of one process id than any accident makes.
+constexpr int kMaxAttempts = 1000;
+
+Error Exists(const fs::path& output) {
+  return Error{Code::kAlreadyExists, "the output exists already", output.string(),
+               "name a directory that does not exist, or remove this one first"};
+}
+
+bool IsThere(const fs::path& path) {
+  std::error_code error;
+  return fs::symlink_status(path, error).type() != fs::file_type::not_found;
+}
+
+/// The number distinguishes leftovers of a killed process that had the same id.
+Result<fs::path> MakeStaging(const fs::path& parent, const std::string& name) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const std::string suffix = attempt == 0 ? "" : fmt::format("-{}", attempt);
+    const fs::path staging = parent / fmt::format(".{}.tmp-{}{}", name, ::getpid(), suffix);
+    if (::mkdir(staging.c_str(), 0755) == 0) return staging;
+    if (errno != EEXIST) return SystemError(staging, "create", errno);
+  }
+  return Error{Code::kAlreadyExists, fmt::format("{} leftovers of killed runs", kMaxAttempts),
+               parent.string(), fmt::format("remove the directories .{}.tmp-*", name)};
+}
+
+}  // namespace
+
+Result<StagedDirectory> StagedDirectory::Create(const fs::path& output, StepHook hook) {
+  // "out/" has an empty file name; the directory meant is "out".
+  const fs::path absolute = fs::absolute(output).lexically_normal();
+  const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
+  if (IsThere(clean)) return Exists(output);
+  std::error_code error;
+  fs::create_directories(clean.parent_path(), error);
+  if (error) return SystemError(clean.parent_path(), "create", error.value());
+  KV8_ASSIGN_OR_RETURN(fs::path staging,
+                       MakeStaging(clean.parent_path(), clean.filename().string()));
+  return StagedDirectory(clean, std::move(staging), std::move(hook));
+}
+
+StagedDirectory::StagedDirectory(fs::path output, fs::path staging, StepHook hook)
+    : output_(std::move(output)), staging_(std::move(staging)), hook_(std::move(hook)) {}
+
+StagedDirectory::StagedDirectory(StagedDirectory&& other) noexcept
+    : output_(std::move(other.output_)),
+      staging_(std::exchange(other.staging_, {})),
+      hook_(std::move(other.hook_)) {}
+
+StagedDirectory::~StagedDirectory() {
+  std::error_code ignored;
+  if (!staging_.empty()) fs::remove_all(staging_, ignored);
+}
+
+Result<void> StagedDirectory::Step(std::string_view name) const {
+  return hook_ ? hook_(name) : Result<void>();
+}
+
+Result<void> StagedDirectory::Write(std::string_view name, std::string_view content) {
+  KV8_RETURN_IF_ERROR(Step(name));
+  return WriteFileAtomic(staging_ / name, content);
+}
+
+Result<void> StagedDirectory::Link(const fs::path& name, const fs::path& target) {
+  KV8_RETURN_IF_ERROR(Step(name.string()));
+  std::error_code error;
+  fs::create_symlink(target, staging_ / name, error);
+  if (error) return SystemError(staging_ / name, "create the link", error.value());
+  return {};
+}
+
+Result<void> StagedDirectory::Publish() {
+  KV8_RETURN_IF_ERROR(Step("sync"));
+  KV8_RETURN_IF_ERROR(SyncDirectory(staging_));
+  KV8_RETURN_IF_ERROR(Step("rename"));
+  int status = ::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, output_.c_str(), RENAME_NOREPLACE);
+  if (status != 0 && (errno == EINVAL || errno == ENOSYS)) {
+    // A file system without the flag: the check is not atomic there, the rename still is.
+    if (IsThere(output_)) return Exists(output_);
+    status = ::rename(staging_.c_str(), output_.c_str());
+  }
+  if (status != 0) {
+    return errno == EEXIST ? Exists(output_) : SystemError(output_, "rename into place", errno);
+  }
+  staging_.clear();
+  KV8_RETURN_IF_ERROR(Step("sync parent"));
+  return SyncDirectory(output_.parent_path());
+}
+
+}  // namespace kv8
