@@ -75,6 +75,7 @@ Error SystemError(const std::filesystem::path& path, std::string_view action, in
   if (absent) remedy = "check the path";
   if (number == ENOSPC || number == EDQUOT) remedy = "free some space on that disk and run again";
   if (number == EACCES || number == EPERM || number == EROFS) remedy = "check the permissions";
+  if (number == ELOOP) remedy = "replace the symbolic link that leads back to itself";
   return Error{absent ? Code::kNotFound : Code::kIo,
                fmt::format("cannot {}: {}", action, std::strerror(number)), path.string(), remedy};
 }

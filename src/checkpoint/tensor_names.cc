@@ -81,6 +81,7 @@ std::optional<LayerVote> LayerVoteOf(std::string_view name) {
   constexpr std::string_view kSuffix = ".self_attn.k_proj.weight";
   const auto marker = name.find(kMarker);
   if (marker == name.npos || !name.ends_with(kSuffix)) return std::nullopt;
+  if (FoldPrefix(name).starts_with("mtp.")) return std::nullopt;
   const auto id_begin = marker + kMarker.size();
   if (id_begin + kSuffix.size() >= name.size()) return std::nullopt;
   const auto id = name.substr(id_begin, name.size() - kSuffix.size() - id_begin);

@@ -22,8 +22,8 @@ bool IsDraftHeadCopy(std::string_view name);
 /// checkpoint or has a type that nothing in the model has. Empty when it can.
 std::string WhyUnsupported(std::string_view canonical_name, DType dtype);
 
-/// The layer prefix that a ".self_attn.k_proj.weight" name votes for, e.g.
-/// "model.language_model.layers." and the layer id; nullopt for every other name.
+/// The layer prefix that one of the target's ".self_attn.k_proj.weight" names votes for, e.g.
+/// "model.language_model.layers.", and the layer id; nullopt for every other name.
 struct LayerVote {
   std::string prefix;
   std::string layer;

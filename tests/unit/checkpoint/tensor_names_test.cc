@@ -52,7 +52,8 @@ TEST(LayerVoteOf, SplitsAtTheFirstMarker) {
   for (const char* name :
        {"model.layers.1.self_attn.v_proj.weight", "model.layers.x.self_attn.k_proj.weight",
         "model.layers..self_attn.k_proj.weight", "layers.1.self_attn.k_proj.weight",
-        "model.layers.self_attn.k_proj.weight", "model.layers.1.self_attn.k_proj.weight.bak"}) {
+        "model.layers.self_attn.k_proj.weight", "model.layers.1.self_attn.k_proj.weight.bak",
+        "mtp.layers.0.self_attn.k_proj.weight", "model.mtp.layers.0.self_attn.k_proj.weight"}) {
     EXPECT_FALSE(LayerVoteOf(name)) << name;
   }
 }
