@@ -34,8 +34,11 @@ struct SideStatistics {
   std::uint64_t count = 0;  // values seen
   std::uint64_t finite_count = 0;
   std::uint64_t nonzero_count = 0;
-  float max_abs = 0;                  // over finite values
-  std::uint64_t saturated_count = 0;  // |x| > 448 * scale, measured in the saturation pass
+  float max_abs = 0;  // over finite values
+  /// Values that the saturation pass stored in an E4M3 cache; 0 when there was no such pass, and
+  /// then the ratio is unknown.
+  std::uint64_t saturation_checked_count = 0;
+  std::uint64_t saturated_count = 0;  // of those, |x| > 448 * scale
   /// Set by a merge that raised the scale: the count was measured against a smaller one and may
   /// only be too high.
   bool saturation_is_upper_bound = false;
@@ -59,6 +62,7 @@ struct CalibrationReport {
   std::vector<std::string> corpus_sha256;  // one per corpus file
   std::uint64_t documents = 0;
   std::uint64_t tokens = 0;
+  bool partial_corpus = false;          // a limit left documents, or parts of them, out
   std::vector<LayerStatistics> layers;  // ascending id
 };
 

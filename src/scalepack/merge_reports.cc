@@ -18,6 +18,7 @@ bool AddTo(std::uint64_t* total, std::uint64_t more) {
 bool MergeCounts(SideStatistics* into, const SideStatistics& from) {
   bool fits = AddTo(&into->count, from.count) && AddTo(&into->finite_count, from.finite_count) &&
               AddTo(&into->nonzero_count, from.nonzero_count) &&
+              AddTo(&into->saturation_checked_count, from.saturation_checked_count) &&
               AddTo(&into->saturated_count, from.saturated_count);
   for (int bin = 0; bin < LogHistogram::kBins; ++bin) {
     fits = fits && AddTo(&into->histogram.bins[bin], from.histogram.bins[bin]);
@@ -68,6 +69,7 @@ Result<void> CheckSameModel(const CalibrationReport& first, const CalibrationRep
 
 bool MergeInto(CalibrationReport* into, const CalibrationReport& from) {
   bool fits = AddTo(&into->documents, from.documents) && AddTo(&into->tokens, from.tokens);
+  into->partial_corpus |= from.partial_corpus;
   into->corpus_sha256.insert(into->corpus_sha256.end(), from.corpus_sha256.begin(),
                              from.corpus_sha256.end());
   for (std::size_t i = 0; i < into->layers.size(); ++i) {

@@ -18,6 +18,12 @@ constexpr std::uint64_t kMaxLayers = 1024;
 /// exp2 may differ in the last place between C libraries; everything else is exact.
 constexpr double kDerivedTolerance = 1e-9;
 
+constexpr std::string_view kCapture =
+    "K after norm and RoPE, V as projected, every position; FP32, prefill with an FP32 cache";
+constexpr std::string_view kSaturationDefinition =
+    "values with |x| > 448 * scale that an E4M3 cache with these scales clipped, of "
+    "saturation_checked_count stored in a second pass; null without one";
+
 Json HistogramSpec() {
   return {{"bins", LogHistogram::kBins},
           {"log2_min", LogHistogram::kLog2Min},
@@ -40,6 +46,13 @@ Json SparseHistogram(const LogHistogram& histogram) {
   return bins;
 }
 
+/// null when nothing was measured: an unknown ratio is not 0.
+Json SaturationRatio(const SideStatistics& side) {
+  if (side.saturation_checked_count == 0) return {};
+  return static_cast<double>(side.saturated_count) /
+         static_cast<double>(side.saturation_checked_count);
+}
+
 /// What a reader can recompute from the measured values.
 Json DerivedFields(const SideStatistics& side) {
   const float scale = ScaleOrZero(side.max_abs);
@@ -56,8 +69,7 @@ Json DerivedFields(const SideStatistics& side) {
   return {{"scale", scale},
           {"p99_9_abs_upper_bound", PercentileUpperBound(side, 0.999)},
           {"p99_99_abs_upper_bound", PercentileUpperBound(side, 0.9999)},
-          {"saturation_ratio", Ratio(static_cast<double>(side.saturated_count),
-                                     static_cast<double>(side.finite_count))},
+          {"saturation_ratio", SaturationRatio(side)},
           {"shard_scales", shard_scales},
           {"shard_scale_min_over_global", any ? Json(lowest) : Json()},
           {"shard_scale_max_over_global", any ? Json(highest) : Json()}};
@@ -140,7 +152,9 @@ Result<void> ReadCounts(const JsonFields& fields, SideStatistics* side) {
   KV8_ASSIGN_OR_RETURN(side->count, fields.Count("count"));
   KV8_ASSIGN_OR_RETURN(side->finite_count, fields.Count("finite_count", side->count));
   KV8_ASSIGN_OR_RETURN(side->nonzero_count, fields.Count("nonzero_count", side->finite_count));
-  KV8_ASSIGN_OR_RETURN(side->saturated_count, fields.Count("saturated_count", side->finite_count));
+  KV8_ASSIGN_OR_RETURN(side->saturation_checked_count, fields.Count("saturation_checked_count"));
+  KV8_ASSIGN_OR_RETURN(side->saturated_count,
+                       fields.Count("saturated_count", side->saturation_checked_count));
   KV8_ASSIGN_OR_RETURN(side->saturation_is_upper_bound, fields.Bool("saturation_is_upper_bound"));
   return {};
 }
@@ -222,6 +236,7 @@ Result<void> ReadCorpus(const JsonFields& root, CalibrationReport* report) {
   }
   KV8_ASSIGN_OR_RETURN(report->documents, root.Count("records"));
   KV8_ASSIGN_OR_RETURN(report->tokens, root.Count("tokens"));
+  KV8_ASSIGN_OR_RETURN(report->partial_corpus, root.Bool("partial_corpus"));
   return {};
 }
 
@@ -275,6 +290,7 @@ Json SideToJson(const SideStatistics& side) {
   json["count"] = side.count;
   json["finite_count"] = side.finite_count;
   json["nonzero_count"] = side.nonzero_count;
+  json["saturation_checked_count"] = side.saturation_checked_count;
   json["saturated_count"] = side.saturated_count;
   json["saturation_is_upper_bound"] = side.saturation_is_upper_bound;
   json["shard_max_abs"] = Json(side.shard_max_abs);
@@ -299,7 +315,8 @@ Json ReportToJson(const CalibrationReport& report) {
           {"scale_method", "smallest FP32 scale with 448 * scale >= max_abs"},
           {"scale_storage", "float32 scalar"},
           {"e4m3_max", kE4M3Max},
-          {"saturation_definition", "|x| > 448 * scale, counted while the corpus ran"},
+          {"capture", kCapture},
+          {"saturation_definition", kSaturationDefinition},
           {"histogram", HistogramSpec()},
           {"checkpoint",
            {{"index_sha256", report.index_sha256},
@@ -310,6 +327,7 @@ Json ReportToJson(const CalibrationReport& report) {
           {"excluded_corpus_shards", Json::array()},
           {"records", report.documents},
           {"tokens", report.tokens},
+          {"partial_corpus", report.partial_corpus},
           {"qsa_layer_ids", ids},
           {"tensor_count", tensors.size()},
           {"tensors", tensors}};
