@@ -3,15 +3,12 @@
 #include <vector>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/reference_math.h"
 
 namespace kv8::reference {
 namespace {
 
 constexpr double kL2Epsilon = 1e-6;
-
-double Sigmoid(double x) {
-  return 1.0 / (1.0 + std::exp(-x));
-}
 
 /// log(1 + e^x) without overflow.
 double Softplus(double x) {
@@ -35,7 +32,7 @@ std::vector<double> Convolve(const GdnConfig& config, const GdnWeights& weights,
       const auto w = static_cast<std::size_t>(channel * config.conv_kernel + j);
       sum += double{weights.conv[w]} * RawInput(in, slice, history, t - history + j, channel);
     }
-    c[static_cast<std::size_t>(channel)] = sum * Sigmoid(sum);
+    c[static_cast<std::size_t>(channel)] = Silu(sum);
   }
   return c;
 }

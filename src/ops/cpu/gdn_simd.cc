@@ -1,0 +1,309 @@
+// Gated DeltaNet: one task per sequence and key head. Both forms of the contract are this
+// recurrence; docs/kernels/gdn.md says why, with figures.
+#include "ops/cpu/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/cpu/gdn_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+
+#ifndef KV8_OPS_CPU_GDN_TASK_H_
+#define KV8_OPS_CPU_GDN_TASK_H_
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/checked.h"
+#include "ops/cpu/scratch.h"
+#include "ops/cpu/simd.h"
+
+namespace kv8::simd {
+
+/// One key head of one sequence, with the value heads that share it.
+struct GdnTask {
+  const GdnConfig* config;
+  const GdnWeights* weights;
+  const GdnInputs* in;
+  const GdnSlice* slice;
+  int key_head;
+  float eps;
+  Matrix out;
+
+  std::int64_t history() const { return config->conv_kernel - 1; }
+  int heads() const { return config->value_heads / config->key_heads; }  // of this task
+  int first_head() const { return key_head * heads(); }
+  /// Raw input of row `t` of the slice, [C]; the rows before it are in the state.
+  const float* RawRow(std::int64_t t) const {
+    if (t >= 0) return in->qkv.data + (slice->row_begin + t) * in->qkv.stride;
+    return slice->conv_state.data() + (history() + t) * in->qkv.cols;
+  }
+};
+
+/// A run of the task's channels, convolved into `out` [rows,stride].
+struct GdnChannels {
+  std::int64_t first;
+  std::int64_t count;
+  float* taps;  // [kernel,count]
+  float* out;
+  std::int64_t stride;
+};
+
+// Rows handled together: their convolved inputs and one head's state fit a first-level cache.
+inline constexpr std::int64_t kGdnRows = 16;
+
+/// A task's working memory.
+struct GdnBuffers {
+  GdnChannels q, k, v;
+  float* o;      // [kGdnRows, value_dim]
+  float* decay;  // [kGdnRows], e^gamma of one head
+  float* beta;   // [kGdnRows]
+  float* qk;     // [kGdnRows], q . k
+};
+
+}  // namespace kv8::simd
+#endif  // KV8_OPS_CPU_GDN_TASK_H_
+
+#include "ops/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kv8::simd::HWY_NAMESPACE {
+namespace {
+
+constexpr float kL2Epsilon = 1e-6f;
+
+/// The convolution's weights of some channels, [channels,kernel], as one row per tap.
+void TransposeTaps(const GdnTask& task, const GdnChannels& channels) {
+  const std::int64_t kernel = task.config->conv_kernel;
+  const float* from = task.weights->conv.data() + channels.first * kernel;
+  for (std::int64_t c = 0; c < channels.count; ++c) {
+    for (std::int64_t j = 0; j < kernel; ++j) channels.taps[j * channels.count + c] = *from++;
+  }
+}
+
+GdnBuffers MakeBuffers(const GdnTask& task) {
+  const GdnConfig& config = *task.config;
+  const std::int64_t dk = config.key_dim, dv = config.value_dim * task.heads();
+  const std::int64_t keys = std::int64_t{config.key_heads} * dk;
+  const std::int64_t floats =
+      (config.conv_kernel + kGdnRows) * (2 * dk + dv) + kGdnRows * (config.value_dim + 3);
+  float* p = Scratch(ScratchSlot::kGdnWorker, floats);
+  const auto take = [&p](std::int64_t count) { return std::exchange(p, p + count); };
+  GdnBuffers b;
+  b.decay = take(kGdnRows);  // first, for alignment
+  b.beta = take(kGdnRows);
+  b.qk = take(kGdnRows);
+  b.o = take(kGdnRows * config.value_dim);
+  const auto channels = [&](std::int64_t first, std::int64_t count) {
+    float* const taps = take(config.conv_kernel * count);
+    return GdnChannels{first, count, taps, take(kGdnRows * count), count};
+  };
+  b.q = channels(task.key_head * dk, dk);
+  b.k = channels(keys + task.key_head * dk, dk);
+  b.v = channels(2 * keys + task.key_head * dv, dv);
+  for (const GdnChannels* part : {&b.q, &b.k, &b.v}) TransposeTaps(task, *part);
+  return b;
+}
+
+/// silu(causal depthwise convolution) of rows [first, first + rows).
+void Convolve(const GdnTask& task, const GdnChannels& channels, std::int64_t first,
+              std::int64_t rows) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t history = task.history();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* const out = channels.out + r * channels.stride;
+    ForEachVector(d, channels.count, [&](auto dd, std::int64_t c) HWY_ATTR {
+      auto sum = hn::Zero(dd);
+      for (std::int64_t j = 0; j <= history; ++j) {
+        const float* const x = task.RawRow(first + r - history + j) + channels.first;
+        sum = hn::MulAdd(hn::LoadU(dd, channels.taps + j * channels.count + c),
+                         hn::LoadU(dd, x + c), sum);
+      }
+      hn::StoreU(Silu(dd, sum), dd, out + c);
+    });
+  }
+}
+
+/// Keeps the last raw inputs of some channels. Slots ascend: each reads only later ones.
+void KeepHistory(const GdnTask& task, const GdnChannels& channels) {
+  for (std::int64_t j = 0; j < task.history(); ++j) {
+    const float* from = task.RawRow(task.slice->row_count - task.history() + j) + channels.first;
+    float* to = task.slice->conv_state.data() + j * task.in->qkv.cols + channels.first;
+    std::copy_n(from, channels.count, to);
+  }
+}
+
+void ScaleRow(float* x, std::int64_t count, float factor) {
+  ForEachVector(hn::ScalableTag<float>(), count, [&](auto d, std::int64_t i) HWY_ATTR {
+    hn::StoreU(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor)), d, x + i);
+  });
+}
+
+/// Normalises q and k of every row and takes their products.
+void NormalizeKeys(const GdnBuffers& b, std::int64_t dk, std::int64_t rows) {
+  const float root = 1.0f / std::sqrt(static_cast<float>(dk));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* const q = b.q.out + r * dk;
+    float* const k = b.k.out + r * dk;
+    ScaleRow(q, dk, root / std::sqrt(Dot(q, q, dk) + kL2Epsilon));
+    ScaleRow(k, dk, 1.0f / std::sqrt(Dot(k, k, dk) + kL2Epsilon));
+    b.qk[r] = Dot(q, k, dk);
+  }
+}
+
+/// log(1 + e^x) = max(x, 0) + log1p(e^-|x|), the latter as 2 atanh(y / (2 + y)), whose argument is
+/// at most 1/3: eight terms of the series reach 2e-9.
+template <class D, class V = hn::Vec<D>>
+V Softplus(D d, V x) {
+  const V y = Exp(d, hn::Neg(hn::Abs(x)));
+  const V s = hn::Div(y, hn::Add(y, hn::Set(d, 2.0f)));
+  const V z = hn::Mul(s, s);
+  V series = hn::Set(d, 2.0f / 15);
+  for (const float term : {2.0f / 13, 2.0f / 11, 2.0f / 9, 2.0f / 7, 2.0f / 5, 2.0f / 3, 2.0f}) {
+    series = hn::MulAdd(series, z, hn::Set(d, term));
+  }
+  return hn::MulAdd(series, s, hn::Max(x, hn::Zero(d)));
+}
+
+/// decay = e^gamma and beta of one value head, rows [first, first + rows) of the slice. Computes
+/// all kGdnRows lanes: those after the last row repeat it.
+void Gates(const GdnTask& task, int head, std::int64_t first, std::int64_t rows,
+           const GdnBuffers& b) {
+  for (std::int64_t r = 0; r < kGdnRows; ++r) {
+    const std::int64_t row = task.slice->row_begin + first + std::min(r, rows - 1);
+    b.decay[r] = task.in->a.data[row * task.in->a.stride + head];
+    b.beta[r] = task.in->b.data[row * task.in->b.stride + head];
+  }
+  const auto h = static_cast<std::size_t>(head);
+  const float rate = task.weights->decay[h], bias = task.weights->dt_bias[h];
+  const hn::CappedTag<float, kGdnRows> d;
+  for (std::int64_t r = 0; r < rows; r += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto x = hn::Add(hn::Load(d, b.decay + r), hn::Set(d, bias));
+    hn::Store(Exp(d, hn::Mul(hn::Set(d, rate), Softplus(d, x))), d, b.decay + r);
+    hn::Store(Sigmoid(d, hn::Load(d, b.beta + r)), d, b.beta + r);
+  }
+}
+
+/// One head's rows through kVectors vectors of value columns:
+///   u = beta (v - e^gamma S^T k);  o = e^gamma S^T q + (q . k) u;  S = e^gamma S + k u^T
+/// which is the contract's recurrence with one pass over S for both reads.
+template <int kVectors, class D>
+void RunColumns(D d, const GdnBuffers& b, std::int64_t rows, std::int64_t dk, std::int64_t dv,
+                const float* HWY_RESTRICT v, float* HWY_RESTRICT o, float* HWY_RESTRICT state) {
+  using V = hn::Vec<D>;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* HWY_RESTRICT q = b.q.out + r * dk;
+    const float* HWY_RESTRICT k = b.k.out + r * dk;
+    V at_q[kVectors], at_k[kVectors];
+    for (int c = 0; c < kVectors; ++c) at_q[c] = at_k[c] = hn::Zero(d);
+    for (std::int64_t i = 0; i < dk; ++i) {
+      const V qi = hn::Set(d, q[i]), ki = hn::Set(d, k[i]);
+      for (int c = 0; c < kVectors; ++c) {
+        const V s = hn::LoadU(d, state + i * dv + c * lanes);
+        at_q[c] = hn::MulAdd(s, qi, at_q[c]);
+        at_k[c] = hn::MulAdd(s, ki, at_k[c]);
+      }
+    }
+    const V decay = hn::Set(d, b.decay[r]), beta = hn::Set(d, b.beta[r]);
+    const V qk = hn::Set(d, b.qk[r]);
+    V u[kVectors];
+    for (int c = 0; c < kVectors; ++c) {
+      const V value = hn::LoadU(d, v + r * b.v.stride + c * lanes);
+      u[c] = hn::Mul(beta, hn::NegMulAdd(decay, at_k[c], value));
+      hn::StoreU(hn::MulAdd(qk, u[c], hn::Mul(decay, at_q[c])), d, o + r * dv + c * lanes);
+    }
+    for (std::int64_t i = 0; i < dk; ++i) {
+      const V ki = hn::Set(d, k[i]);
+      for (int c = 0; c < kVectors; ++c) {
+        float* const at = state + i * dv + c * lanes;
+        hn::StoreU(hn::MulAdd(ki, u[c], hn::Mul(decay, hn::LoadU(d, at))), d, at);
+      }
+    }
+  }
+}
+
+/// All columns of one head, four vectors at a time: that part of S stays in the first-level cache
+/// for all rows.
+void RunHead(const GdnBuffers& b, std::int64_t rows, std::int64_t dk, std::int64_t dv,
+             const float* v, float* state) {
+  const hn::ScalableTag<float> d;
+  constexpr int kVectors = 4;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t c = 0;
+  for (; c + kVectors * lanes <= dv; c += kVectors * lanes) {
+    RunColumns<kVectors>(d, b, rows, dk, dv, v + c, b.o + c, state + c);
+  }
+  for (; c + lanes <= dv; c += lanes) {
+    RunColumns<1>(d, b, rows, dk, dv, v + c, b.o + c, state + c);
+  }
+  const hn::CappedTag<float, 1> d1;
+  for (; c < dv; ++c) RunColumns<1>(d1, b, rows, dk, dv, v + c, b.o + c, state + c);
+}
+
+/// out = norm * (o * rsqrt(mean(o^2) + eps)) * sigmoid(z)
+void NormAndGate(const GdnTask& task, const float* o, const float* z, float* out) {
+  const std::int64_t dv = task.config->value_dim;
+  const float mean = Dot(o, o, dv) / static_cast<float>(dv);
+  const float inverse = 1.0f / std::sqrt(mean + task.eps);
+  const float* const norm = task.weights->norm.data();
+  ForEachVector(hn::ScalableTag<float>(), dv, [&](auto d, std::int64_t i) HWY_ATTR {
+    const auto normed = hn::Mul(hn::LoadU(d, o + i), hn::Set(d, inverse));
+    const auto weighted = hn::Mul(hn::LoadU(d, norm + i), normed);
+    hn::StoreU(hn::Mul(weighted, Sigmoid(d, hn::LoadU(d, z + i))), d, out + i);
+  });
+}
+
+}  // namespace
+
+void RunGdn(const GdnTask& task) {
+  const std::int64_t dk = task.config->key_dim, dv = task.config->value_dim;
+  const GdnBuffers b = MakeBuffers(task);
+  for (std::int64_t first = 0; first < task.slice->row_count; first += kGdnRows) {
+    const std::int64_t rows = std::min(kGdnRows, task.slice->row_count - first);
+    for (const GdnChannels* part : {&b.q, &b.k, &b.v}) Convolve(task, *part, first, rows);
+    NormalizeKeys(b, dk, rows);
+    for (int h = 0; h < task.heads(); ++h) {
+      const int head = task.first_head() + h;
+      Gates(task, head, first, rows, b);
+      RunHead(b, rows, dk, dv, b.v.out + h * dv, task.slice->state.data() + head * dk * dv);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const std::int64_t row = task.slice->row_begin + first + r;
+        NormAndGate(task, b.o + r * dv, task.in->z.data + row * task.in->z.stride + head * dv,
+                    task.out.data + row * task.out.stride + head * dv);
+      }
+    }
+  }
+  for (const GdnChannels* part : {&b.q, &b.k, &b.v}) KeepHistory(task, *part);
+}
+
+}  // namespace kv8::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kv8::simd {
+
+HWY_EXPORT(RunGdn);
+
+void GdnDecode(const OpContext& ctx, const GdnConfig& config, const GdnWeights& weights,
+               const GdnInputs& in, std::span<const GdnSlice> slices, float eps, Matrix out) {
+  const auto run = HWY_DYNAMIC_DISPATCH(RunGdn);
+  const auto tasks = static_cast<std::int64_t>(slices.size()) * config.key_heads;
+  const auto body = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const GdnSlice& slice = slices[static_cast<std::size_t>(i / config.key_heads)];
+      if (slice.row_count == 0) continue;
+      const int key_head = static_cast<int>(i % config.key_heads);
+      run(GdnTask{&config, &weights, &in, &slice, key_head, eps, out});
+    }
+  };
+  ctx.pool.ParallelFor(tasks, 1, body);
+}
+
+void GdnPrefill(const OpContext& ctx, const GdnConfig& config, const GdnWeights& weights,
+                const GdnInputs& in, std::span<const GdnSlice> slices, float eps, Matrix out) {
+  GdnDecode(ctx, config, weights, in, slices, eps, out);
+}
+
+}  // namespace kv8::simd
+#endif  // HWY_ONCE
