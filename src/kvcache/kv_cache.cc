@@ -23,7 +23,7 @@ void KvCache::Unmap::operator()(std::byte* memory) const {
   ::munmap(memory, bytes);
 }
 
-Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<LayerScales> scales) {
+Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<StoreScales> scales) {
   assert(scales.size() ==
          (plan.kv.dtype == KvDType::kE4M3 ? static_cast<std::size_t>(plan.layers) : 0));
   const std::int64_t bytes = plan.kv_bytes() + plan.index_bytes();
@@ -46,8 +46,8 @@ Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<LayerScales
 }
 
 KvPages KvCache::Kv(int layer, std::span<const BlockId> blocks) {
-  const LayerScales scales =
-      scales_.empty() ? LayerScales{} : scales_[static_cast<std::size_t>(layer)];
+  const StoreScales scales =
+      scales_.empty() ? StoreScales{} : scales_[static_cast<std::size_t>(layer)];
   return KvPages{.pool = memory_.get() + layer * plan_.blocks * plan_.kv.block_bytes(),
                  .layout = plan_.kv,
                  .blocks = blocks,

@@ -29,7 +29,7 @@ struct KvCachePlan {
 };
 
 /// Scales of one layer as the stores use them.
-struct LayerScales {
+struct StoreScales {
   float k = 1.0f;
   float v = 1.0f;
 };
@@ -39,7 +39,7 @@ class KvCache {
  public:
   /// `scales` holds one entry per layer for kE4M3 and is empty for the other types.
   /// Errors: kResourceExhausted with the byte count.
-  static Result<KvCache> Create(const KvCachePlan& plan, std::vector<LayerScales> scales);
+  static Result<KvCache> Create(const KvCachePlan& plan, std::vector<StoreScales> scales);
 
   const KvCachePlan& plan() const { return plan_; }
   KvPages Kv(int layer, std::span<const BlockId> blocks);
@@ -59,7 +59,7 @@ class KvCache {
   KvCache() = default;
 
   KvCachePlan plan_;
-  std::vector<LayerScales> scales_;
+  std::vector<StoreScales> scales_;
   std::vector<SaturationCount> saturation_;
   std::unique_ptr<std::byte, Unmap> memory_;  // all K/V pools, then all index pools
 };

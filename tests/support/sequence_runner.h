@@ -19,7 +19,7 @@ namespace kv8::test {
 /// How a runner is built.
 struct RunnerOptions {
   KvDType kv_dtype = KvDType::kFp32;
-  std::vector<LayerScales> scales;  // one per K/V layer with kE4M3
+  std::vector<StoreScales> scales;  // one per K/V layer with kE4M3
   std::string backend = "reference";
   int threads = 2;
   std::int64_t capacity = 4096;  // tokens

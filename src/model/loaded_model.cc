@@ -1,0 +1,51 @@
+#include "model/loaded_model.h"
+
+#include <utility>
+
+#include "scalepack/kv_scales.h"
+
+namespace kv8 {
+namespace {
+
+std::vector<StoreScales> InLayerOrder(const KvScales& scales, bool with_draft) {
+  std::vector<StoreScales> layers;
+  for (const KvScale& scale : scales.target) layers.push_back({scale.k, scale.v});
+  if (with_draft) layers.push_back({scales.draft->k, scales.draft->v});
+  return layers;
+}
+
+Result<void> CheckSource(const ModelSource& source, const ModelConfig& config) {
+  if (source.scale_pack && source.kv_dtype != KvDType::kE4M3) {
+    return Error{Code::kInvalidArgument, "a scale pack has no meaning without an E4M3 cache",
+                 source.scale_pack->string(),
+                 "add --kv-cache-dtype fp8_e4m3, or leave the scale pack out"};
+  }
+  if (source.with_draft && !config.mtp) {
+    return Error{Code::kInvalidArgument,
+                 "speculation needs an MTP head and this checkpoint has none", source.dir.string(),
+                 "run without --speculative-tokens"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
+  LoadedModel loaded;
+  loaded.with_draft_ = source.with_draft;
+  KV8_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(source.dir));
+  loaded.checkpoint_ = std::make_unique<const Checkpoint>(std::move(checkpoint));
+  KV8_RETURN_IF_ERROR(CheckSource(source, loaded.checkpoint_->config()));
+  if (source.kv_dtype == KvDType::kE4M3) {
+    KV8_ASSIGN_OR_RETURN(const KvScales scales,
+                         LoadKvScales(*loaded.checkpoint_, source.scale_pack, source.with_draft));
+    loaded.scales_ = InLayerOrder(scales, source.with_draft);
+    loaded.scale_pack_id_ = scales.pack_id;
+  }
+  KV8_ASSIGN_OR_RETURN(const OpTable* ops, FindOps(source.backend));
+  KV8_ASSIGN_OR_RETURN(Model model, Model::Create(*loaded.checkpoint_, *ops));
+  loaded.model_ = std::make_unique<const Model>(std::move(model));
+  return loaded;
+}
+
+}  // namespace kv8

@@ -1,0 +1,52 @@
+// A checkpoint, its weights and the scales a run needs, opened and checked together.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kv8/error.h"
+#include "kv8/types.h"
+#include "kvcache/kv_cache.h"
+#include "model/model.h"
+
+namespace kv8 {
+
+/// What to open.
+struct ModelSource {
+  std::filesystem::path dir;                        // checkpoint or materialized view
+  std::optional<std::filesystem::path> scale_pack;  // only with an E4M3 cache
+  KvDType kv_dtype = KvDType::kFp16;
+  bool with_draft = false;       // the MTP head runs too
+  std::string backend = "simd";  // see FindOps
+};
+
+/// Owns everything that outlives a run. Movable.
+class LoadedModel {
+ public:
+  /// Closed by default: with kE4M3 every layer that will store K/V has a calibrated scale, or this
+  /// fails. Errors: those of Checkpoint::Open, FindOps, Model::Create, LoadKvScales;
+  /// kInvalidArgument for a draft without an MTP head and for a scale pack without kE4M3.
+  static Result<LoadedModel> Open(const ModelSource& source);
+
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+  const Model& model() const { return *model_; }
+  bool with_draft() const { return with_draft_; }
+  /// One per K/V layer with kE4M3, else empty.
+  const std::vector<StoreScales>& scales() const { return scales_; }
+  /// Artifact id of the scales in use; empty without kE4M3.
+  const std::string& scale_pack_id() const { return scale_pack_id_; }
+
+ private:
+  LoadedModel() = default;
+
+  std::unique_ptr<const Checkpoint> checkpoint_;
+  std::unique_ptr<const Model> model_;
+  bool with_draft_ = false;
+  std::vector<StoreScales> scales_;
+  std::string scale_pack_id_;
+};
+
+}  // namespace kv8
