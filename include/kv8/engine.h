@@ -1,0 +1,104 @@
+// The engine: one checkpoint, its K/V cache, and requests that run on them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kv8/error.h"
+#include "kv8/request.h"
+#include "kv8/types.h"
+
+namespace kv8 {
+
+/// Tokens in one block of the K/V cache; prefill chunks are multiples of it.
+inline constexpr std::int64_t kKvBlockTokens = 64;
+
+struct EngineOptions {
+  std::filesystem::path model;                      // checkpoint or materialized view
+  std::optional<std::filesystem::path> scale_pack;  // only with kE4M3
+  KvDType kv_dtype = KvDType::kFp16;
+  int speculative_tokens = 0;  // drafts per step by the checkpoint's own head, 0 to 5
+
+  std::int64_t max_model_len = 0;  // prompt and output of one request; 0: the checkpoint's limit
+  int max_num_seqs = 1;            // sequences that run at once
+  /// Bytes for the K/V and index pools; absent: room for max_num_seqs sequences of max_model_len.
+  std::optional<std::int64_t> kv_memory;
+  std::int64_t prefill_chunk = 512;  // most prompt tokens of one request in a step
+
+  int threads = 0;               // 0: one per hardware thread
+  std::string backend = "simd";  // op implementation; "reference" is the plain one
+};
+
+/// The K/V pools and what was clipped in them.
+struct KvCacheInfo {
+  struct Layer {
+    int layer = 0;  // number in the checkpoint; the draft layer has the number of target layers
+    bool draft = false;
+    std::uint64_t saturated_k = 0;
+    std::uint64_t saturated_v = 0;
+  };
+  KvDType dtype = KvDType::kFp16;
+  std::int64_t block_tokens = kKvBlockTokens;
+  std::int64_t bytes_per_token = 0;  // K and V, all layers
+  std::int64_t blocks = 0;           // per layer
+  std::int64_t free_blocks = 0;
+  std::int64_t bytes = 0;        // of the K/V pools
+  std::int64_t index_bytes = 0;  // of the index pools
+  std::int64_t state_bytes = 0;  // recurrent state of one sequence
+  std::string scale_pack_id;     // empty without kE4M3
+  std::vector<Layer> layers;
+};
+
+/// What a text costs under the model.
+struct Score {
+  std::vector<float> nll;                               // natural log; entry i is about ids[i + 1]
+  std::vector<TokenId> argmax;                          // one per position
+  std::vector<std::vector<TokenLogprob>> top_logprobs;  // one per position when asked for
+  double seconds = 0;
+};
+
+/// Facts about the loaded checkpoint.
+struct ModelInfo {
+  std::int64_t vocab = 0;
+  std::int64_t max_model_len = 0;  // in force
+  std::vector<TokenId> stop_ids;
+  bool has_draft_head = false;
+};
+
+/// Runs one checkpoint. Not thread-safe: one thread makes all calls.
+///
+/// The tokens of a request depend on the request alone: not on what else runs, on chunk sizes, on
+/// threads or on speculation.
+class Engine {
+ public:
+  /// Loads and checks everything; nothing is found missing later. Errors: kInvalidArgument for
+  /// options that contradict each other or the checkpoint; kResourceExhausted for a cache that does
+  /// not fit; kUnsupported; those of reading the checkpoint and the scales.
+  static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
+  ~Engine();
+
+  /// Runs one request to its end. `on_token` may be empty.
+  /// Errors: kInvalidArgument for an empty prompt, ids outside the vocabulary, lengths beyond
+  /// max_model_len and sampling values out of range.
+  Result<Completion> Generate(const Request& request, const TokenCallback& on_token = {});
+
+  /// Negative log-likelihood of `ids` through prefill kernels, and the `top_logprobs` best tokens
+  /// of each position. Errors: as Generate.
+  Result<Score> ScoreTokens(std::span<const TokenId> ids, int top_logprobs = 0);
+
+  const ModelInfo& model() const;
+  KvCacheInfo kv_cache() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kv8
