@@ -1,0 +1,16 @@
+// The subcommands, one per file.
+#pragma once
+
+#include "command.h"
+
+namespace kv8 {
+
+CommandRun SetUpCalibrate(CLI::App& app);
+CommandRun SetUpGenerate(CLI::App& app);
+CommandRun SetUpInspect(CLI::App& app);
+CommandRun SetUpMaterialize(CLI::App& app);
+CommandRun SetUpPack(CLI::App& app);
+CommandRun SetUpScore(CLI::App& app);
+CommandRun SetUpTokenize(CLI::App& app);
+
+}  // namespace kv8
