@@ -14,6 +14,11 @@ if(KV8_SANITIZE)
   add_link_options(-fsanitize=${KV8_SANITIZE})
 endif()
 
+# Fuzzers are led by coverage, so the libraries must report theirs too.
+if(KV8_BUILD_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_program(KV8_CCACHE ccache)
 if(KV8_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${KV8_CCACHE})

@@ -1,0 +1,37 @@
+// ParseModelConfig and ParseStopIds on any text: no crash, and an accepted configuration keeps the
+// promises that later arithmetic relies on.
+#include <cstdint>
+#include <cstdlib>
+
+#include "checkpoint/generation_config.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/ple_constants.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto json = kv8::ParseJson({reinterpret_cast<const char*>(data), size}, "input");
+  if (!json.ok()) return 0;
+  (void)kv8::ParseStopIds(*json, 6144, "input");
+  const auto config = kv8::ParseModelConfig(*json, "input");
+  if (!config.ok()) return 0;
+  Require(std::ssize(config->layer_kinds) == config->layers);
+  Require(config->qsa.query_heads % config->qsa.kv_heads == 0);
+  Require(config->gdn.value_heads % config->gdn.key_heads == 0);
+  Require(config->qsa.rotary_dim % 2 == 0 && config->qsa.rotary_dim <= config->qsa.index_dim);
+  Require(config->qsa.budget_blocks >= 1 && config->streams > 1);
+  if (!config->ple) return 0;
+  Require(config->eos.has_value() && config->ple->embed_dim % config->ple->heads() == 0);
+  for (std::size_t i = 0; i < config->ple->layers.size(); ++i) {
+    const auto constants =
+        kv8::DerivePleConstants(*config->ple, config->vocab, static_cast<int>(i));
+    Require(constants.padded_rows <= INT32_MAX);
+  }
+  return 0;
+}
