@@ -6,8 +6,8 @@
 #include <unicode/uniset.h>
 
 #include <array>
+#include <compare>
 #include <cstring>
-#include <tuple>
 
 #include "text/utf8.h"
 
@@ -19,6 +19,7 @@ constexpr int kCodePoints = 0x110000;
 struct Version {
   int major;
   int minor;
+  auto operator<=>(const Version&) const = default;
 };
 constexpr Version kClassVersion{16, 0};
 constexpr Version kNfcVersion{9, 0};
@@ -48,12 +49,11 @@ constexpr auto kAddedSince15 = std::to_array<ClassRange>({
     {0x16D70, 0x16D79, kNumber}, {0x1CCF0, 0x1CCF9, kNumber}, {0x1E5F1, 0x1E5FA, kNumber},
 });
 
-/// Whether `code_point` was assigned in `version` of Unicode or before.
-bool AssignedBy(Version version, UChar32 code_point) {
+/// The version of Unicode that assigned `code_point`.
+Version AgeOf(UChar32 code_point) {
   UVersionInfo age;
   u_charAge(code_point, age);
-  if (age[0] == 0) return false;
-  return std::tuple<int, int>(age[0], age[1]) <= std::tuple(version.major, version.minor);
+  return {age[0], age[1]};
 }
 
 std::uint8_t GeneralClass(UChar32 code_point, UCharCategory category) {
@@ -81,8 +81,9 @@ struct TableBuilder {
   void AddRange(UChar32 first, UChar32 limit, UCharCategory category) {
     UChar32 run_start = first;  // of consecutive characters in nfc_characters
     for (UChar32 c = first; c < limit; ++c) {
-      if (AssignedBy(kClassVersion, c)) classes[c] = GeneralClass(c, category);
-      if (!AssignedBy(kNfcVersion, c)) {
+      const Version age = AgeOf(c);
+      if (age <= kClassVersion) classes[c] = GeneralClass(c, category);
+      if (age > kNfcVersion) {
         if (run_start < c) nfc_characters.add(run_start, c - 1);
         run_start = c + 1;
       } else if (ChangesUnderNfc(c)) {
@@ -95,7 +96,9 @@ struct TableBuilder {
 
 UBool AddEnumeratedRange(const void* context, UChar32 first, UChar32 limit,
                          UCharCategory category) {
-  if (category != U_UNASSIGNED && category != U_SURROGATE) {
+  const bool inert = category == U_UNASSIGNED || category == U_SURROGATE ||
+                     category == U_PRIVATE_USE_CHAR;  // in no class, and the same under NFC
+  if (!inert) {
     auto* builder = static_cast<TableBuilder*>(const_cast<void*>(context));
     builder->AddRange(first, limit, category);
   }
