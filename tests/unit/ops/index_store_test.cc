@@ -23,8 +23,8 @@ QsaConfig Config(int index_dim, int block_tokens) {
 }
 
 /// Stores `tokens` rows in calls of `step`, from position 0.
-PagedSequence Run(IndexStoreFn& store, const QsaConfig& config, KvDType dtype, std::int64_t tokens,
-                  std::int64_t step) {
+PagedSequence StoreTokens(IndexStoreFn& store, const QsaConfig& config, KvDType dtype,
+                          std::int64_t tokens, std::int64_t step) {
   PagedSequence sequence(config, dtype, tokens);
   const std::vector<float> raw = RandomValues(tokens * config.index_dim, 11);
   const std::vector<float> gain = RandomValues(config.index_dim, 12);
@@ -41,9 +41,9 @@ PagedSequence Run(IndexStoreFn& store, const QsaConfig& config, KvDType dtype, s
 TEST(IndexStore, MatchesTheOracle) {
   for (const QsaConfig& config : {Config(64, 4), Config(20, 4), Config(128, 16), Config(8, 2)}) {
     for (const KvDType dtype : {KvDType::kFp16, KvDType::kFp32}) {
-      PagedSequence expected = Run(reference::IndexStore, config, dtype, 203, 203);
+      PagedSequence expected = StoreTokens(reference::IndexStore, config, dtype, 203, 203);
       ForEachSimdTarget([&] {
-        PagedSequence actual = Run(simd::IndexStore, config, dtype, 203, 203);
+        PagedSequence actual = StoreTokens(simd::IndexStore, config, dtype, 203, 203);
         EXPECT_EQ(actual.ring, expected.ring);
         const KvDType stored = dtype == KvDType::kFp32 ? dtype : KvDType::kFp16;
         for (std::int64_t b = 0; b < 203 / config.block_tokens; ++b) {
@@ -61,9 +61,9 @@ TEST(IndexStore, MatchesTheOracle) {
 
 TEST(IndexStore, BytesDoNotDependOnTheCut) {
   for (IndexStoreFn* store : {&reference::IndexStore, &simd::IndexStore}) {
-    const PagedSequence whole = Run(*store, Config(64, 4), KvDType::kFp16, 130, 130);
+    const PagedSequence whole = StoreTokens(*store, Config(64, 4), KvDType::kFp16, 130, 130);
     for (const std::int64_t step : {1, 3, 4, 64}) {
-      const PagedSequence cut = Run(*store, Config(64, 4), KvDType::kFp16, 130, step);
+      const PagedSequence cut = StoreTokens(*store, Config(64, 4), KvDType::kFp16, 130, step);
       EXPECT_EQ(cut.index_pool, whole.index_pool) << step;
       EXPECT_EQ(cut.ring, whole.ring) << step;
     }
@@ -72,7 +72,7 @@ TEST(IndexStore, BytesDoNotDependOnTheCut) {
 
 TEST(IndexStore, OpenBlockIsNotStored) {
   const QsaConfig config = Config(8, 4);
-  PagedSequence sequence = Run(simd::IndexStore, config, KvDType::kFp16, 7, 7);
+  PagedSequence sequence = StoreTokens(simd::IndexStore, config, KvDType::kFp16, 7, 7);
   const std::byte* const open = sequence.Slice(0, 0, 0).index.At(1);
   for (int i = 0; i < 16; ++i) EXPECT_EQ(open[i], PagedSequence::kPoison);
 }

@@ -52,8 +52,9 @@ std::vector<float> AnyFloats(std::int64_t count, std::uint32_t seed) {
   }
   while (static_cast<std::int64_t>(values.size()) < count) {
     // Exponents around both formats' ranges, any mantissa.
-    const std::uint32_t exponent = 127 - 30 + engine() % 50;
-    values.push_back(std::bit_cast<float>((engine() & 0x807FFFFFu) | exponent << 23));
+    const auto exponent = static_cast<std::uint32_t>(127 - 30 + engine() % 50);
+    values.push_back(std::bit_cast<float>((static_cast<std::uint32_t>(engine()) & 0x807FFFFFu) |
+                                          exponent << 23));
   }
   values.resize(static_cast<std::size_t>(count));
   return values;
@@ -64,7 +65,7 @@ struct Stored {
   SaturationCount saturation;
 };
 
-Stored Run(KvStoreFn& store, KvDType dtype, int head_dim, std::int64_t rows, int threads) {
+Stored StoreRows(KvStoreFn& store, KvDType dtype, int head_dim, std::int64_t rows, int threads) {
   const QsaConfig config = Config(head_dim);
   const std::int64_t first = 61;
   Stored result{PagedSequence(config, dtype, first + rows), {}};
@@ -82,10 +83,10 @@ Stored Run(KvStoreFn& store, KvDType dtype, int head_dim, std::int64_t rows, int
 TEST(KvStore, SimdGivesTheOraclesBytes) {
   for (const KvDType dtype : {KvDType::kFp16, KvDType::kE4M3, KvDType::kFp32}) {
     for (const int head_dim : {64, 256, 20, 7}) {
-      const Stored expected = Run(reference::KvStore, dtype, head_dim, 70, 1);
+      const Stored expected = StoreRows(reference::KvStore, dtype, head_dim, 70, 1);
       ForEachSimdTarget([&] {
         for (const int threads : {1, 3}) {
-          const Stored actual = Run(simd::KvStore, dtype, head_dim, 70, threads);
+          const Stored actual = StoreRows(simd::KvStore, dtype, head_dim, 70, threads);
           EXPECT_EQ(actual.sequence.kv_pool, expected.sequence.kv_pool);
           EXPECT_EQ(actual.saturation.k, expected.saturation.k);
           EXPECT_EQ(actual.saturation.v, expected.saturation.v);
@@ -117,7 +118,7 @@ TEST(KvStore, CountsClippedValuesOfE4M3Alone) {
 }
 
 TEST(KvStore, LeavesOtherTokensAlone) {
-  const Stored stored = Run(simd::KvStore, KvDType::kE4M3, 64, 3, 1);
+  const Stored stored = StoreRows(simd::KvStore, KvDType::kE4M3, 64, 3, 1);
   PagedSequence copy = stored.sequence;
   for (std::int64_t head = 0; head < 2; ++head) {
     for (std::int64_t position = 61; position < 64; ++position) {
