@@ -1,0 +1,283 @@
+#include "calib/calibrator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sha256.h"
+#include "calib/document_runner.h"
+#include "calib/kv_observer.h"
+#include "calib/partial_state.h"
+#include "calib/report_output.h"
+#include "calib/token_source.h"
+
+namespace kv8 {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string_view Name(CalibrationPass pass) {
+  return pass == CalibrationPass::kRanges ? "ranges" : "saturation";
+}
+
+template <class T>
+Json ToJson(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+/// Everything a report depends on; paths and thread counts are not among it.
+Result<Json> IdentityOf(const CalibrationInputs& inputs, const CalibrationOptions& options,
+                        const std::vector<CorpusFile>& files, const CalibrationReport& report) {
+  const std::filesystem::path dir = inputs.checkpoint.dir();
+  KV8_ASSIGN_OR_RETURN(const std::string config, Sha256File(dir / "config.json"));
+  KV8_ASSIGN_OR_RETURN(const std::string tokenizer, Sha256File(dir / "tokenizer.json"));
+  Json corpus = Json::array();
+  for (const CorpusFile& file : files) corpus.push_back(file.sha256);
+  return Json{{"config_sha256", config},
+              {"tokenizer_sha256", tokenizer},
+              {"index_sha256", report.index_sha256},
+              {"kv_weights_sha256", report.kv_weights_sha256},
+              {"corpus_sha256", corpus},
+              {"op_backend", inputs.op_backend},
+              {"max_tokens", ToJson(options.max_tokens)},
+              {"truncate", ToJson(options.truncate)},
+              {"saturation_tokens", ToJson(options.saturation_tokens)}};
+}
+
+Result<void> CheckOptions(const CalibrationInputs& inputs, const CalibrationOptions& options) {
+  const auto bad = [](std::string_view flag, std::string what) {
+    return Error{Code::kInvalidArgument, std::move(what), std::string(flag), {}};
+  };
+  const ModelConfig& config = inputs.checkpoint.config();
+  if (options.corpus.empty()) return bad("--corpus", "no corpus file is named");
+  if (options.max_tokens == 0u) return bad("--max-tokens", "must be at least 1");
+  if (options.truncate && (*options.truncate < 1 || *options.truncate > config.max_positions)) {
+    return bad("--truncate", fmt::format("is {}; the model has 1 to {} positions",
+                                         *options.truncate, config.max_positions));
+  }
+  if (inputs.tokenizer.vocab_size() > static_cast<std::size_t>(config.vocab)) {
+    return Error{Code::kMismatch,
+                 fmt::format("the tokenizer has {} tokens, the model {}",
+                             inputs.tokenizer.vocab_size(), config.vocab),
+                 inputs.checkpoint.dir().string(), "use the checkpoint's own tokenizer.json"};
+  }
+  return CheckReportOutput(options.output);
+}
+
+CalibrationReport EmptyReport(const CalibrationInputs& inputs,
+                              const std::vector<CorpusFile>& files) {
+  const Checkpoint& checkpoint = inputs.checkpoint;
+  CalibrationReport report;
+  report.index_sha256 = checkpoint.index_sha256();
+  report.kv_weights_sha256 = checkpoint.KvWeightsSha256();
+  report.layer_prefix = checkpoint.layer_prefix();
+  report.target_layers = checkpoint.config().layers;
+  for (const CorpusFile& file : files) report.corpus_sha256.push_back(file.sha256);
+  for (int i = 0; i < inputs.model.KvLayers(/*with_draft=*/true); ++i) {
+    report.layers.push_back({.layer = inputs.model.LayerOfKv(i)});
+  }
+  return report;
+}
+
+/// Both sides of every layer must allow a scale.
+Result<void> CheckScalable(const CalibrationReport& report) {
+  for (const LayerStatistics& layer : report.layers) {
+    for (const SideStatistics* side : {&layer.k, &layer.v}) {
+      if (side->max_abs > 0) continue;
+      const std::string_view why =
+          side->count == 0 ? "saw no value (the draft head needs documents of 2 tokens or more)"
+                           : "was zero everywhere";
+      return Error{Code::kInvalidArgument,
+                   fmt::format("layer {} {} {}, so it has no scale", layer.layer,
+                               side == &layer.k ? "K" : "V", why),
+                   "calibration corpus", "use a larger corpus, or check the weights"};
+    }
+  }
+  return {};
+}
+
+/// One run: the passes, and saving on the way.
+class Run {
+ public:
+  Run(const CalibrationInputs& inputs, const CalibrationOptions& options,
+      std::vector<CorpusFile> files, const ProgressFn& progress)
+      : inputs_(inputs),
+        options_(options),
+        model_(inputs.model),
+        files_(std::move(files)),
+        progress_(progress) {}
+
+  /// Reads the unfinished run if there is one, checks the corpus, and saves: a disk that takes no
+  /// file is found now.
+  Result<void> Start() {
+    state_.report = EmptyReport(inputs_, files_);
+    KV8_ASSIGN_OR_RETURN(identity_, IdentityOf(inputs_, options_, files_, state_.report));
+    if (!options_.restart) {
+      KV8_ASSIGN_OR_RETURN(auto saved, LoadPartial(PartialPath(options_.output), identity_));
+      if (saved) state_ = std::move(*saved);
+    }
+    TokenSource whole(files_, inputs_.tokenizer, model_.config().vocab, Limits());
+    KV8_ASSIGN_OR_RETURN(totals_, ScanCorpus(std::move(whole)));
+    state_.report.partial_corpus = totals_.left_out;
+    return Save();
+  }
+
+  Result<CalibrationReport> Finish() {
+    if (state_.pass == CalibrationPass::kRanges) {
+      KV8_RETURN_IF_ERROR(MeasureRanges());
+      state_.pass = CalibrationPass::kSaturation;
+      state_.position = {};
+      KV8_RETURN_IF_ERROR(Save());
+    }
+    if (SaturationTokens() > 0) KV8_RETURN_IF_ERROR(MeasureSaturation());
+    KV8_RETURN_IF_ERROR(WriteReport(options_.output, state_.report));
+    std::error_code ignored;  // a leftover is harmless: the output exists
+    std::filesystem::remove(PartialPath(options_.output), ignored);
+    return std::move(state_.report);
+  }
+
+ private:
+  TokenLimits Limits() const {
+    TokenLimits limits;
+    limits.document_tokens = options_.truncate.value_or(model_.config().max_positions);
+    limits.truncate = options_.truncate.has_value();
+    if (options_.max_tokens) limits.total_tokens = *options_.max_tokens;
+    return limits;
+  }
+
+  std::uint64_t SaturationTokens() const {
+    return std::min(options_.saturation_tokens.value_or(totals_.tokens), totals_.tokens);
+  }
+
+  Result<void> Save() {
+    last_save_ = Clock::now();
+    return SavePartial(PartialPath(options_.output), identity_, state_);
+  }
+
+  Result<DocumentRunner> MakeRunner(KvDType dtype, std::vector<StoreScales> scales) const {
+    const auto plan = KvCachePlan::ForTokens(
+        model_.config().qsa, dtype, model_.KvLayers(/*with_draft=*/true), Limits().document_tokens);
+    KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(plan, std::move(scales)));
+    return DocumentRunner(model_, inputs_.pool, std::move(cache));
+  }
+
+  Result<void> MeasureRanges() {
+    KV8_ASSIGN_OR_RETURN(DocumentRunner runner, MakeRunner(KvDType::kFp32, {}));
+    KvObserver observer(inputs_.pool, state_.report.layers);
+    const auto before = [&](const TokenDocument& document) {
+      observer.BeginDocument(document.category, document.where);
+      return &observer;
+    };
+    const auto after = [&](const TokenDocument& document) -> Result<void> {
+      state_.report.documents += 1;
+      state_.report.tokens += document.ids.size();
+      return observer.status();
+    };
+    KV8_RETURN_IF_ERROR(RunDocuments(runner, Limits(), totals_.tokens, before, after));
+    return CheckScalable(state_.report);
+  }
+
+  Result<void> MeasureSaturation() {
+    std::vector<StoreScales> scales;
+    for (const LayerStatistics& layer : state_.report.layers) {
+      scales.push_back({ScaleForMaxAbs(layer.k.max_abs), ScaleForMaxAbs(layer.v.max_abs)});
+    }
+    KV8_ASSIGN_OR_RETURN(DocumentRunner runner, MakeRunner(KvDType::kE4M3, std::move(scales)));
+    std::vector<SaturationCount> counted(state_.report.layers.size());
+    const auto before = [](const TokenDocument&) -> ForwardObserver* { return nullptr; };
+    const auto after = [&](const TokenDocument& document) -> Result<void> {
+      AddSaturation(document.ids.size(), runner.cache().saturation(), counted);
+      return {};
+    };
+    TokenLimits limits = Limits();
+    limits.total_tokens = SaturationTokens();
+    return RunDocuments(runner, limits, SaturationTokens(), before, after);
+  }
+
+  /// Adds what the cache counted since `counted`, and what it stored: `tokens` rows, one less in
+  /// the draft layer.
+  void AddSaturation(std::size_t tokens, const std::vector<SaturationCount>& now,
+                     std::vector<SaturationCount>& counted) {
+    const QsaConfig& qsa = model_.config().qsa;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      LayerStatistics& layer = state_.report.layers[i];
+      const bool draft = layer.layer == model_.config().layers;
+      const std::uint64_t values = (tokens - (draft ? 1 : 0)) *
+                                   static_cast<std::uint64_t>(qsa.kv_heads) *
+                                   static_cast<std::uint64_t>(qsa.head_dim);
+      layer.k.saturation_checked_count += values;
+      layer.v.saturation_checked_count += values;
+      layer.k.saturated_count += now[i].k - counted[i].k;
+      layer.v.saturated_count += now[i].v - counted[i].v;
+    }
+    counted = now;
+  }
+
+  /// The rest of a pass, from state_.position on. `before` gives each document's observer.
+  template <class Before, class After>
+  Result<void> RunDocuments(DocumentRunner& runner, const TokenLimits& limits, std::uint64_t total,
+                            const Before& before, const After& after) {
+    TokenSource source(files_, inputs_.tokenizer, model_.config().vocab, limits, state_.position);
+    for (;;) {
+      KV8_ASSIGN_OR_RETURN(const auto document, source.Next());
+      if (!document) return {};
+      const auto on_chunk = [&](std::int64_t done) {
+        return progress_(
+            {Name(state_.pass), state_.position.tokens + static_cast<std::uint64_t>(done), total});
+      };
+      if (!runner.Run(document->ids, before(*document), on_chunk)) return Cancelled();
+      KV8_RETURN_IF_ERROR(after(*document));
+      state_.position = source.position();
+      if (Clock::now() - last_save_ >= options_.save_interval) KV8_RETURN_IF_ERROR(Save());
+    }
+  }
+
+  Error Cancelled() const {
+    return Error{Code::kCancelled,
+                 fmt::format("stopped during the {} pass after {} documents", Name(state_.pass),
+                             state_.position.documents),
+                 PartialPath(options_.output).string(),
+                 "run the same command again to go on from the last save"};
+  }
+
+  const CalibrationInputs& inputs_;
+  const CalibrationOptions& options_;
+  const Model& model_;
+  std::vector<CorpusFile> files_;
+  const ProgressFn& progress_;
+  Json identity_;
+  CorpusTotals totals_;
+  PartialState state_;
+  Clock::time_point last_save_;
+};
+
+}  // namespace
+
+Result<CalibrationReport> Calibrate(const CalibrationInputs& inputs,
+                                    const CalibrationOptions& options, const ProgressFn& progress) {
+  KV8_RETURN_IF_ERROR(CheckOptions(inputs, options));
+  std::vector<CorpusFile> files;
+  for (const std::filesystem::path& path : options.corpus) {
+    KV8_ASSIGN_OR_RETURN(CorpusFile file, IdentifyCorpusFile(path));
+    files.push_back(std::move(file));
+  }
+  Run run(inputs, options, std::move(files), progress);
+  KV8_RETURN_IF_ERROR(run.Start());
+  return run.Finish();
+}
+
+Result<CalibrationReport> MergeReportFiles(const std::vector<std::filesystem::path>& reports,
+                                           const std::filesystem::path& output) {
+  KV8_RETURN_IF_ERROR(CheckReportOutput(output));
+  std::vector<CalibrationReport> inputs;
+  for (const std::filesystem::path& path : reports) {
+    KV8_ASSIGN_OR_RETURN(CalibrationReport report, ReadReport(path));
+    inputs.push_back(std::move(report));
+  }
+  KV8_ASSIGN_OR_RETURN(CalibrationReport merged, MergeReports(inputs));
+  KV8_RETURN_IF_ERROR(WriteReport(output, merged));
+  return merged;
+}
+
+}  // namespace kv8

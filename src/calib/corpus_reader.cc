@@ -1,0 +1,149 @@
+#include "calib/corpus_reader.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/file.h"
+#include "base/sha256.h"
+
+namespace kv8 {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+
+/// Null and an error code in errno, or an open regular file.
+Result<std::FILE*> OpenRegular(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  // Looked at first: opening a FIFO would wait for a writer.
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return Error{Code::kInvalidArgument, "not a regular file", path.string(),
+                 "name a file; a corpus is read more than once"};
+  }
+  std::FILE* const stream = std::fopen(path.c_str(), "rbe");
+  if (stream == nullptr) return SystemError(path, "open", errno);
+  return stream;
+}
+
+bool IsBlank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<CorpusFile> IdentifyCorpusFile(const std::filesystem::path& path) {
+  KV8_ASSIGN_OR_RETURN(std::FILE* const stream, OpenRegular(path));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> owner(stream, &std::fclose);
+  CorpusFile file{.path = path};
+  Sha256 hash;
+  std::vector<char> buffer(kBufferBytes);
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), stream)) {
+    hash.Update(std::string_view(buffer.data(), n));
+    file.bytes += n;
+  }
+  if (std::ferror(stream) != 0) return SystemError(path, "read", errno);
+  file.sha256 = hash.FinishHex();
+  return file;
+}
+
+CorpusReader::CorpusReader(std::vector<CorpusFile> files, const CorpusPosition& from)
+    : files_(std::move(files)),
+      position_(from),
+      file_has_document_(from.offset > 0),
+      buffer_(kBufferBytes) {}
+
+Result<std::optional<CorpusDocument>> CorpusReader::Next() {
+  while (position_.file < files_.size()) {
+    if (stream_ == nullptr) KV8_RETURN_IF_ERROR(OpenFile());
+    KV8_ASSIGN_OR_RETURN(const bool found, ReadLine());
+    if (!found) {
+      KV8_RETURN_IF_ERROR(FinishFile());
+      continue;
+    }
+    if (IsBlank(line_)) continue;
+    file_has_document_ = true;
+    KV8_ASSIGN_OR_RETURN(CorpusDocument document, ParseCorpusLine(line_, Where()));
+    return std::optional(std::move(document));
+  }
+  return std::optional<CorpusDocument>();
+}
+
+std::string CorpusReader::Where() const {
+  return fmt::format("{}:{}", files_[position_.file].path.string(), position_.line);
+}
+
+Result<void> CorpusReader::OpenFile() {
+  const CorpusFile& file = files_[position_.file];
+  KV8_ASSIGN_OR_RETURN(std::FILE* const stream, OpenRegular(file.path));
+  stream_.reset(stream);
+  // The reader has its own buffer.
+  std::setvbuf(stream, nullptr, _IONBF, 0);
+  if (::fseeko(stream, static_cast<off_t>(position_.offset), SEEK_SET) != 0) {
+    return SystemError(file.path, "seek in", errno);
+  }
+  return {};
+}
+
+/// Moves the next line to line_; false at the end of the file.
+Result<bool> CorpusReader::ReadLine() {
+  line_.clear();
+  for (;;) {
+    if (buffer_begin_ == buffer_end_) {
+      KV8_ASSIGN_OR_RETURN(const bool more, FillBuffer());
+      if (!more && line_.empty()) return false;
+      if (!more) break;  // the last line may lack its newline
+    }
+    const char* const begin = buffer_.data() + buffer_begin_;
+    const std::size_t size = buffer_end_ - buffer_begin_;
+    const void* const newline = std::memchr(begin, '\n', size);
+    const std::size_t taken =
+        newline == nullptr ? size
+                           : static_cast<std::size_t>(static_cast<const char*>(newline) - begin);
+    if (line_.size() + taken > kMaxCorpusLineBytes) {
+      ++position_.line;
+      return Error{Code::kResourceExhausted,
+                   fmt::format("the line is longer than {} bytes", kMaxCorpusLineBytes), Where(),
+                   "split the document"};
+    }
+    line_.append(begin, taken);
+    buffer_begin_ += taken + (newline == nullptr ? 0 : 1);
+    position_.offset += taken + (newline == nullptr ? 0 : 1);
+    if (newline != nullptr) break;
+  }
+  ++position_.line;
+  return true;
+}
+
+/// Reads on; false at the end of the file.
+Result<bool> CorpusReader::FillBuffer() {
+  buffer_begin_ = 0;
+  buffer_end_ = std::fread(buffer_.data(), 1, buffer_.size(), stream_.get());
+  if (buffer_end_ == 0 && std::ferror(stream_.get()) != 0) {
+    return SystemError(files_[position_.file].path, "read", errno);
+  }
+  return buffer_end_ > 0;
+}
+
+/// Goes to the next file.
+Result<void> CorpusReader::FinishFile() {
+  const CorpusFile& file = files_[position_.file];
+  if (position_.offset != file.bytes) {
+    return Error{
+        Code::kMismatch,
+        fmt::format("{} bytes were read; there were {} at the start", position_.offset, file.bytes),
+        file.path.string(), "leave the corpus unchanged while it is measured"};
+  }
+  if (!file_has_document_) {
+    return Error{Code::kCorrupt, "no document in the file", file.path.string(),
+                 "name a corpus with one JSON object a line"};
+  }
+  stream_.reset();
+  position_ = {.file = position_.file + 1};
+  file_has_document_ = false;
+  return {};
+}
+
+}  // namespace kv8

@@ -1,0 +1,73 @@
+#include "calib/token_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kv8 {
+
+TokenSource::TokenSource(std::vector<CorpusFile> files, const Tokenizer& tokenizer, int vocab,
+                         const TokenLimits& limits, const SourcePosition& from)
+    : reader_(std::move(files), from.corpus),
+      tokenizer_(tokenizer),
+      vocab_(static_cast<std::uint64_t>(vocab)),
+      limits_(limits),
+      position_(from) {}
+
+Result<std::optional<TokenDocument>> TokenSource::Next() {
+  auto next = reader_.Next();
+  if (!next.ok()) return std::move(next).error();
+  if (!next->has_value()) return std::optional<TokenDocument>();
+  if (position_.tokens >= limits_.total_tokens) {
+    left_out_ = true;
+    return std::optional<TokenDocument>();
+  }
+  CorpusDocument& document = **next;
+  TokenDocument out{.category = document.category, .ids = {}, .where = reader_.Where()};
+  KV8_ASSIGN_OR_RETURN(out.ids, TokensOf(std::move(document)));
+  KV8_RETURN_IF_ERROR(CutToLimits(out.ids));
+  position_.corpus = reader_.position();
+  position_.documents += 1;
+  position_.tokens += out.ids.size();
+  return std::optional(std::move(out));
+}
+
+Result<std::vector<TokenId>> TokenSource::TokensOf(CorpusDocument document) const {
+  if (document.token_ids.empty()) {
+    auto ids = tokenizer_.Encode(document.text);
+    if (!ids.ok()) return Error{ids.error().code, ids.error().what, reader_.Where(), {}};
+    return ids;
+  }
+  for (const TokenId id : document.token_ids) {
+    if (static_cast<std::uint64_t>(id) < vocab_) continue;
+    return Error{Code::kInvalidArgument,
+                 fmt::format(R"("token_ids" has {}; the model has {} tokens)", id, vocab_),
+                 reader_.Where(), "use ids of this checkpoint's tokenizer"};
+  }
+  return std::move(document.token_ids);
+}
+
+Result<void> TokenSource::CutToLimits(std::vector<TokenId>& ids) {
+  const std::size_t whole = ids.size();
+  const auto longest = static_cast<std::size_t>(limits_.document_tokens);
+  if (whole > longest && !limits_.truncate) {
+    return Error{Code::kResourceExhausted,
+                 fmt::format("the document has {} tokens; the model takes {}", whole, longest),
+                 reader_.Where(), "split the document, or cut every longer one with --truncate N"};
+  }
+  const std::uint64_t left = limits_.total_tokens - position_.tokens;
+  ids.resize(static_cast<std::size_t>(std::min<std::uint64_t>(std::min(whole, longest), left)));
+  left_out_ = left_out_ || ids.size() < whole;
+  return {};
+}
+
+Result<CorpusTotals> ScanCorpus(TokenSource source) {
+  for (;;) {
+    KV8_ASSIGN_OR_RETURN(const auto document, source.Next());
+    if (!document) break;
+  }
+  return CorpusTotals{source.position().documents, source.position().tokens, source.left_out()};
+}
+
+}  // namespace kv8
