@@ -31,7 +31,8 @@
 // 1;
 // - a run prints its result with WriteText or WriteJson (output.h) and nothing else on standard
 //   output; progress and notes go to standard error with Note;
-// - a run that takes long calls CatchInterrupts() (interrupt.h), then asks Interrupted() as it goes.
+// - a run that takes long calls CatchInterrupts() (interrupt.h), then asks Interrupted() as it
+// goes.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,0 +1,117 @@
+#include "engine_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <limits>
+#include <utility>
+
+namespace kv8 {
+namespace {
+
+struct NamedDType {
+  const char* name;
+  KvDType dtype;
+};
+
+// The first name of a type is the one that is printed; `fp8` is what other servers call it too.
+constexpr std::array<NamedDType, 4> kDTypes = {{{"fp16", KvDType::kFp16},
+                                                {"fp8_e4m3", KvDType::kE4M3},
+                                                {"fp32", KvDType::kFp32},
+                                                {"fp8", KvDType::kE4M3}}};
+
+/// `name` is one of them: ->check lets nothing else by.
+KvDType DTypeOf(const std::string& name) {
+  const auto* entry = std::find_if(kDTypes.begin(), kDTypes.end(),
+                                   [&name](const NamedDType& named) { return named.name == name; });
+  assert(entry != kDTypes.end());
+  return entry->dtype;
+}
+
+}  // namespace
+
+void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
+  app.add_option("--model", flags.model, "Checkpoint directory, or a materialized one")->required();
+  app.add_option("--scale-pack", flags.scale_pack,
+                 "Scale pack directory, used with --kv-cache-dtype fp8_e4m3");
+  app.add_option("--kv-cache-dtype", flags.kv_cache_dtype, "Element type of the K/V cache")
+      ->check(CLI::IsMember({"fp16", "fp8_e4m3", "fp32", "fp8"}))
+      ->capture_default_str();
+  app.add_option("--device", flags.device, "Where the model runs")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--backend", flags.backend, "Implementation of the ops: simd or reference")
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
+      ->check(NumberWithin(0, 1024))
+      ->capture_default_str();
+}
+
+Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t max_model_len) {
+  if (flags.device != "cpu") {
+    return Error{.code = Code::kUnsupported,
+                 .what = "this build of kv8 has no CUDA",
+                 .where = "--device " + flags.device,
+                 .remedy = "run with --device cpu"};
+  }
+  EngineOptions options;
+  options.model = flags.model;
+  if (!flags.scale_pack.empty()) options.scale_pack = flags.scale_pack;
+  options.kv_dtype = DTypeOf(flags.kv_cache_dtype);
+  options.speculative_tokens = flags.speculative_tokens;
+  options.max_model_len = max_model_len;
+  options.threads = flags.threads;
+  options.backend = flags.backend;
+  return Engine::Create(options);
+}
+
+Json KvCacheJson(const KvCacheInfo& info) {
+  Json layers = Json::array();
+  for (const KvCacheInfo::Layer& layer : info.layers) {
+    layers.push_back({{"layer", layer.layer},
+                      {"draft", layer.draft},
+                      {"saturated_k", layer.saturated_k},
+                      {"saturated_v", layer.saturated_v}});
+  }
+  return {{"dtype", KvDTypeName(info.dtype)},
+          {"block_tokens", info.block_tokens},
+          {"bytes_per_token", info.bytes_per_token},
+          {"blocks", info.blocks},
+          {"bytes", info.bytes},
+          {"index_bytes", info.index_bytes},
+          {"state_bytes", info.state_bytes},
+          {"scale_pack_id", info.scale_pack_id.empty() ? Json() : Json(info.scale_pack_id)},
+          {"saturated", SaturatedValues(info)},
+          {"layers", std::move(layers)}};
+}
+
+std::uint64_t SaturatedValues(const KvCacheInfo& info) {
+  std::uint64_t sum = 0;
+  for (const KvCacheInfo::Layer& layer : info.layers) sum += layer.saturated_k + layer.saturated_v;
+  return sum;
+}
+
+const char* KvDTypeName(KvDType dtype) {
+  for (const auto& entry : kDTypes) {
+    if (dtype == entry.dtype) return entry.name;
+  }
+  return "";
+}
+
+CLI::Validator NumberWithin(double low, double high) {
+  const bool open = high == std::numeric_limits<double>::infinity();
+  const std::string range =
+      open ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
+  return CLI::Validator(
+      [low, high, range](const std::string& text) {
+        double number = 0;
+        const bool good =
+            CLI::detail::lexical_cast(text, number) && number >= low && number <= high;
+        return good ? std::string() : fmt::format("\"{}\" is not a number {}", text, range);
+      },
+      range);
+}
+
+}  // namespace kv8

@@ -1,0 +1,44 @@
+// The flags that every subcommand with an engine shares, and the parts of their JSON output.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/json.h"
+#include "kv8/engine.h"
+#include "kv8/error.h"
+
+namespace kv8 {
+
+struct EngineFlags {
+  std::filesystem::path model;
+  std::filesystem::path scale_pack;  // empty: the checkpoint's own scales, if it has some
+  std::string kv_cache_dtype = "fp16";
+  std::string device = "cpu";
+  std::string backend = "simd";
+  int threads = 0;
+  int speculative_tokens = 0;
+};
+
+/// Declares --model, --scale-pack, --kv-cache-dtype, --device, --backend and --threads.
+void AddEngineFlags(CLI::App& app, EngineFlags& flags);
+
+/// An engine for one sequence of at most `max_model_len` tokens (0: the checkpoint's limit).
+/// Errors: kUnsupported for a device this build cannot use; those of Engine::Create.
+Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t max_model_len);
+
+/// The `kv_cache` object of the output.
+Json KvCacheJson(const KvCacheInfo& info);
+
+/// Values clipped at the largest E4M3 code, all layers, K and V.
+std::uint64_t SaturatedValues(const KvCacheInfo& info);
+
+/// The name of `dtype` on the command line and in JSON.
+const char* KvDTypeName(KvDType dtype);
+
+/// A ->check that refuses what is not a number in [low, high]; NaN too, which CLI::Range lets by.
+CLI::Validator NumberWithin(double low, double high);
+
+}  // namespace kv8

@@ -1,0 +1,58 @@
+#include "prompt.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "text/tokenizer.h"
+
+namespace kv8 {
+namespace {
+
+constexpr std::uint64_t kMaxTokenIdsBytes = std::uint64_t{64} << 20;
+
+Result<std::vector<TokenId>> ReadTokenIds(const std::filesystem::path& path) {
+  const auto bad = [&path](std::string what) {
+    return Error{.code = Code::kCorrupt,
+                 .what = std::move(what),
+                 .where = path.string(),
+                 .remedy = "give a JSON array of token ids, such as [1, 2, 3]"};
+  };
+  KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxTokenIdsBytes));
+  if (!json.is_array()) return bad("not a JSON array");
+  std::vector<TokenId> ids;
+  ids.reserve(json.size());
+  for (const Json& item : json) {
+    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > INT32_MAX) {
+      return bad(fmt::format("entry {} is not a token id: {}", ids.size(),
+                             item.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    }
+    ids.push_back(item.get<TokenId>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+void AddPromptFlags(CLI::App& app, PromptFlags& flags) {
+  CLI::App* group = app.add_option_group("prompt", "Exactly one of these");
+  group->add_option("--prompt", flags.text, "Text, used as it is");
+  group->add_option("--prompt-file", flags.text_file, "File with the text");
+  group->add_option("--token-ids", flags.token_ids_file, "File with a JSON array of token ids");
+  group->require_option(1);
+}
+
+Result<std::vector<TokenId>> ReadPrompt(const PromptFlags& flags,
+                                        const std::filesystem::path& model) {
+  if (flags.token_ids_file) return ReadTokenIds(*flags.token_ids_file);
+  KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model / "tokenizer.json"));
+  if (flags.text) return tokenizer.Encode(*flags.text);
+  KV8_ASSIGN_OR_RETURN(const std::string text, ReadFile(*flags.text_file, kMaxTextBytes));
+  return tokenizer.Encode(text);
+}
+
+}  // namespace kv8
