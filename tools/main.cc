@@ -23,7 +23,9 @@ struct Command {
 };
 
 // In the order of a user's first day; `kv8 --help` lists them so.
-constexpr std::initializer_list<Command> kCommands = {};
+constexpr std::initializer_list<Command> kCommands = {
+    {"tokenize", "Token ids of a text", SetUpTokenize},
+};
 
 int Report(const std::string& command, const Error& error) {
   Note("kv8 " + command + ": " + error.ToString());
