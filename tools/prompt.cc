@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "base/file.h"
@@ -36,6 +36,16 @@ Result<std::vector<TokenId>> ReadTokenIds(const std::filesystem::path& path) {
   return ids;
 }
 
+/// Tokenizer::Encode, whose error names the source of the text.
+Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, std::string_view text,
+                                    std::string where) {
+  auto ids = tokenizer.Encode(text);
+  if (ids.ok()) return ids;
+  Error error = std::move(ids).error();
+  error.where = std::move(where);
+  return error;
+}
+
 }  // namespace
 
 void AddPromptFlags(CLI::App& app, PromptFlags& flags) {
@@ -50,9 +60,9 @@ Result<std::vector<TokenId>> ReadPrompt(const PromptFlags& flags,
                                         const std::filesystem::path& model) {
   if (flags.token_ids_file) return ReadTokenIds(*flags.token_ids_file);
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model / "tokenizer.json"));
-  if (flags.text) return tokenizer.Encode(*flags.text);
+  if (flags.text) return Encode(tokenizer, *flags.text, "--prompt");
   KV8_ASSIGN_OR_RETURN(const std::string text, ReadFile(*flags.text_file, kMaxTextBytes));
-  return tokenizer.Encode(text);
+  return Encode(tokenizer, text, flags.text_file->string());
 }
 
 }  // namespace kv8
