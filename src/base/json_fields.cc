@@ -12,6 +12,13 @@ constexpr std::string_view kRemedy = "restore the file from its source";
 
 }  // namespace
 
+std::optional<std::uint64_t> AsCount(const Json& value) {
+  // Parsed literals are unsigned; values built in memory may be signed.
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 0) return std::nullopt;
+  return value.get<std::uint64_t>();
+}
+
 bool IsSha256Hex(std::string_view text) {
   return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -63,14 +70,10 @@ Result<bool> JsonFields::Bool(std::string_view key) const {
 
 Result<std::uint64_t> JsonFields::Count(std::string_view key, std::uint64_t max) const {
   KV8_ASSIGN_OR_RETURN(const Json* value, Find(key));
-  // nlohmann parses every non-negative integer literal that fits as unsigned; values built in
-  // memory may be signed.
-  const bool counts = value->is_number_unsigned() ||
-                      (value->is_number_integer() && value->get<std::int64_t>() >= 0);
-  if (!counts) return Bad(key, "must be a non-negative integer");
-  const auto count = value->get<std::uint64_t>();
-  if (count > max) return Bad(key, fmt::format("is {}; at most {} is possible", count, max));
-  return count;
+  const auto count = AsCount(*value);
+  if (!count) return Bad(key, "must be a non-negative integer");
+  if (*count > max) return Bad(key, fmt::format("is {}; at most {} is possible", *count, max));
+  return *count;
 }
 
 Result<double> JsonFields::Number(std::string_view key) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,9 @@ class JsonFields {
   std::string where_;
   std::string path_;
 };
+
+/// The value as a non-negative integer; nullopt for anything else, booleans and floats included.
+std::optional<std::uint64_t> AsCount(const Json& value);
 
 /// True for 64 lower-case hex digits.
 bool IsSha256Hex(std::string_view text);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/json_fields.h"
 
 namespace kv8 {
 namespace {
@@ -43,8 +44,8 @@ Result<void> GrowTotal(Json* metadata, const std::vector<AddedShard>& added,
                        std::string_view where) {
   const auto total = metadata->find("total_size");
   if (total == metadata->end() || !total->is_number_integer()) return {};
-  if (!total->is_number_unsigned()) return Corrupt("metadata.total_size is negative", where);
-  auto sum = CheckedAdd<std::uint64_t>(total->get<std::uint64_t>(), 0);
+  auto sum = AsCount(*total);
+  if (!sum) return Corrupt("metadata.total_size is negative", where);
   for (const AddedShard& shard : added) {
     if (sum) sum = CheckedAdd(*sum, shard.bytes);
   }

@@ -105,11 +105,11 @@ Result<LogHistogram> ReadHistogram(const JsonFields& fields) {
   LogHistogram histogram;
   int next = 0;
   for (const Json& entry : *entries) {
-    const bool pair = entry.is_array() && entry.size() == 2 && entry[0].is_number_unsigned() &&
-                      entry[1].is_number_unsigned();
-    if (!pair) return fields.Bad(kKey, "must hold [bin, count] pairs");
-    const auto bin = entry[0].get<std::uint64_t>();
-    const auto count = entry[1].get<std::uint64_t>();
+    if (!entry.is_array() || entry.size() != 2 || !AsCount(entry[0]) || !AsCount(entry[1])) {
+      return fields.Bad(kKey, "must hold [bin, count] pairs");
+    }
+    const std::uint64_t bin = *AsCount(entry[0]);
+    const std::uint64_t count = *AsCount(entry[1]);
     if (bin < static_cast<std::uint64_t>(next) || bin >= LogHistogram::kBins || count == 0) {
       return fields.Bad(kKey, fmt::format("has the entry [{}, {}]: bins must ascend below {} and "
                                           "counts be positive",
@@ -249,8 +249,8 @@ Result<std::vector<int>> ReadLayerIds(const JsonFields& root, int target_layers)
   }
   std::vector<int> layers;
   for (const Json& id : *ids) {
-    const bool valid = id.is_number_unsigned() &&
-                       id.get<std::uint64_t>() <= static_cast<std::uint64_t>(target_layers);
+    const auto layer = AsCount(id);
+    const bool valid = layer && *layer <= static_cast<std::uint64_t>(target_layers);
     if (!valid || (!layers.empty() && id.get<int>() <= layers.back())) {
       return root.Bad(kKey, fmt::format("must hold ascending layer ids up to {} (the draft layer)",
                                         target_layers));

@@ -23,6 +23,7 @@ SideStatistics MakeSide(float max_abs) {
   side.count = 1000;
   side.finite_count = 1000;
   side.nonzero_count = 990;
+  side.saturation_checked_count = 1000;
   side.max_abs = max_abs;
   side.histogram.bins[LogHistogram::BinOf(max_abs)] = 90;
   side.histogram.bins[LogHistogram::BinOf(max_abs / 4)] = 900;
@@ -37,7 +38,9 @@ LayerStatistics MakeLayer(int layer) {
 
 }  // namespace
 
-fs::path TinyModelDir() { return fs::path(KV8_SOURCE_DIR) / "models/tiny-qwen4exp"; }
+fs::path TinyModelDir() {
+  return fs::path(KV8_SOURCE_DIR) / "models/tiny-qwen4exp";
+}
 
 const Checkpoint& TinyModel() {
   static const Checkpoint checkpoint = Checkpoint::Open(TinyModelDir()).value();

@@ -30,8 +30,7 @@ void CopyTinyModel(const std::filesystem::path& dir);
 /// Edits the index of such a copy; the file is replaced, never the original.
 void EditIndex(const std::filesystem::path& dir, const std::function<void(Json&)>& edit);
 /// Adds a shard with the tensors of `file` to such a copy, index included.
-void AddShard(const std::filesystem::path& dir, const std::string& filename,
-              const ScaleFile& file);
+void AddShard(const std::filesystem::path& dir, const std::string& filename, const ScaleFile& file);
 
 /// Writes a pack of the bundled model.
 void MakePack(const std::filesystem::path& dir, bool with_draft = true);
