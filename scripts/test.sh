@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Builds kv8 and passes all of its checks and tests. Exit code 0 only if every one of them passed.
+#
+#   scripts/test.sh           everything: what CI runs
+#   scripts/test.sh --fast    checks, release build, its tests, command line tests
+#
+# One line per step as it ends, with its seconds; logs in build/test-logs/<step>.log.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+fast=false
+case "${1:-}" in
+  "") ;;
+  --fast) fast=true ;;
+  *)
+    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+
+logs=build/test-logs
+mkdir -p "$logs"
+passed=0
+failed=0
+
+# step NAME COMMAND...: runs it, counts it as one, shows the end of its log when it fails.
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  if "$@" >"$logs/$name.log" 2>&1; then
+    passed=$((passed + 1))
+    echo "ok      $name ($((SECONDS - start)) s)"
+  else
+    failed=$((failed + 1))
+    echo "FAILED  $name ($((SECONDS - start)) s); the end of $logs/$name.log:"
+    tail -n 40 "$logs/$name.log"
+    return 1
+  fi
+}
+
+# tests NAME COMMAND...: as step, but counts the tests inside by the closing line of ctest or
+# unittest. A run that says no number at all counts as one failure.
+tests() {
+  local name=$1 start=$SECONDS status=0 total bad
+  shift
+  "$@" >"$logs/$name.log" 2>&1 || status=$?
+  read -r total bad < <(awk '
+    /tests passed, [0-9]+ tests failed out of [0-9]+/ { bad = $4; total = $NF; seen = 1 }
+    /^Ran [0-9]+ tests? in/ { total = $2; seen = 1 }
+    /^FAILED \(/ { for (i = 2; i <= NF; ++i) if (split($i, part, /[=,)]/) > 1) bad += part[2] }
+    END { if (seen) print total, bad + 0; else print 1, 1 }' "$logs/$name.log")
+  if [[ $status -ne 0 && $bad -eq 0 ]]; then bad=1; fi
+  passed=$((passed + total - bad))
+  failed=$((failed + bad))
+  if [[ $status -eq 0 ]]; then
+    echo "ok      $name: $total tests ($((SECONDS - start)) s)"
+    grep -E 'tests passed|^Total Test time' "$logs/$name.log"
+  else
+    echo "FAILED  $name: $bad of $total tests ($((SECONDS - start)) s); the end of $logs/$name.log:"
+    tail -n 60 "$logs/$name.log"
+  fi
+}
+
+build() {
+  cmake --preset "$1" && cmake --build --preset "$1"
+}
+
+# A sanitized build runs the forward pass some twenty times slower, so it takes the tests that
+# exercise every line on small inputs and leaves the long reference texts to the release build.
+sanitized_tests() {
+  ctest --preset "$1" --parallel "$(nproc)" --exclude-regex 'long_en|needle_mid|dialogue|Differential'
+}
+
+# Only these start threads.
+threaded_tests() {
+  ctest --preset tsan --parallel "$(nproc)" --tests-regex 'ThreadPool|Engine|Calibrator' \
+    --exclude-regex 'long_en|needle_mid'
+}
+
+finish() {
+  echo "kv8: $passed passed, $failed failed ($SECONDS s)"
+  [[ $failed -eq 0 ]]
+  exit
+}
+
+# The build step of a part is a condition of its tests; a broken one is counted once.
+step setup scripts/setup.sh --dev || finish
+step format scripts/check_format.sh
+step layers scripts/check_layers.py
+step sizes scripts/check_sizes.py
+step spec scripts/check_spec.py
+step release-build build release &&
+  tests release ctest --preset release --parallel "$(nproc)" &&
+  tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py'
+if ! $fast; then
+  step tidy scripts/check_tidy.sh
+  step asan-build build asan && tests asan sanitized_tests asan
+  step tsan-build build tsan && tests tsan threaded_tests
+  step fuzz scripts/fuzz.sh 20
+fi
+finish
