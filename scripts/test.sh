@@ -47,7 +47,7 @@ tests() {
   read -r total bad < <(awk '
     /tests passed, [0-9]+ tests failed out of [0-9]+/ { bad = $4; total = $NF; seen = 1 }
     /^Ran [0-9]+ tests? in/ { total = $2; seen = 1 }
-    /^FAILED \(/ { for (i = 2; i <= NF; ++i) if (split($i, part, /[=,)]/) > 1) bad += part[2] }
+    /^FAILED \(/ { for (i = 2; i <= NF; ++i) if ($i ~ /(failures|errors)=/) { split($i, part, /[=,)]/); bad += part[2] } }
     END { if (seen) print total, bad + 0; else print 1, 1 }' "$logs/$name.log")
   if [[ $status -ne 0 && $bad -eq 0 ]]; then bad=1; fi
   passed=$((passed + total - bad))
