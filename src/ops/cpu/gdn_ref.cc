@@ -1,4 +1,5 @@
-// Oracle of Gated DeltaNet: the recurrence of ops/gdn.h, in double.
+// Oracles of Gated DeltaNet, in double: the recurrence of ops/gdn.h and its chunked form.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -7,6 +8,10 @@
 
 namespace kv8::reference {
 namespace {
+
+std::size_t Index(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 constexpr double kL2Epsilon = 1e-6;
 
@@ -54,20 +59,113 @@ void L2Normalize(double* x, int dim, double factor) {
   for (int i = 0; i < dim; ++i) x[i] *= inverse;
 }
 
-/// One token of one head: updates S [key_dim,value_dim] and returns o [value_dim].
-std::vector<double> DeltaRule(const GdnConfig& config, double* state, const double* q,
-                              const double* k, const double* v, double decay, double beta) {
-  const int dk = config.key_dim, dv = config.value_dim;
-  std::vector<double> o(static_cast<std::size_t>(dv), 0.0);
-  for (int i = 0; i < dk * dv; ++i) state[i] *= decay;
-  for (int j = 0; j < dv; ++j) {
-    double read = 0;
-    for (int i = 0; i < dk; ++i) read += state[i * dv + j] * k[i];
-    const double u = beta * (v[j] - read);
-    for (int i = 0; i < dk; ++i) {
-      state[i * dv + j] += k[i] * u;
-      o[static_cast<std::size_t>(j)] += state[i * dv + j] * q[i];
+/// What one value head needs of its rows.
+struct HeadRows {
+  std::int64_t rows;
+  int key_dim, value_dim;
+  std::vector<double> q, k;         // [rows,key_dim], normalised
+  std::vector<double> v;            // [rows,value_dim]
+  std::vector<double> gamma, beta;  // [rows]
+
+  double QueryKey(std::int64_t i, std::int64_t j) const { return DotKey(q, i, j); }
+  double KeyKey(std::int64_t i, std::int64_t j) const { return DotKey(k, i, j); }
+  /// sum_d state[d,column] * x[row,d]
+  double Read(const double* state, const std::vector<double>& x, std::int64_t row,
+              int column) const {
+    double sum = 0;
+    for (int d = 0; d < key_dim; ++d) {
+      sum += state[d * value_dim + column] * x[static_cast<std::size_t>(row * key_dim + d)];
     }
+    return sum;
+  }
+
+ private:
+  double DotKey(const std::vector<double>& x, std::int64_t i, std::int64_t j) const {
+    double sum = 0;
+    for (int d = 0; d < key_dim; ++d) {
+      sum += x[static_cast<std::size_t>(i * key_dim + d)] *
+             k[static_cast<std::size_t>(j * key_dim + d)];
+    }
+    return sum;
+  }
+};
+
+/// Updates S [key_dim,value_dim] and returns o [rows,value_dim].
+using HeadFn = std::vector<double>(const HeadRows&, double* state);
+
+std::vector<double> RunRecurrence(const HeadRows& in, double* state) {
+  const int dk = in.key_dim, dv = in.value_dim;
+  std::vector<double> o;
+  for (std::int64_t t = 0; t < in.rows; ++t) {
+    const auto row = static_cast<std::size_t>(t);
+    const double decay = std::exp(in.gamma[row]);
+    for (int i = 0; i < dk * dv; ++i) state[i] *= decay;
+    for (int j = 0; j < dv; ++j) {
+      const double v = in.v[row * static_cast<std::size_t>(dv) + static_cast<std::size_t>(j)];
+      const double u = in.beta[row] * (v - in.Read(state, in.k, t, j));
+      for (int i = 0; i < dk; ++i) {
+        state[i * dv + j] +=
+            in.k[row * static_cast<std::size_t>(dk) + static_cast<std::size_t>(i)] * u;
+      }
+      o.push_back(in.Read(state, in.q, t, j));
+    }
+  }
+  return o;
+}
+
+/// S <- e^G_last S + sum_j D_last,j k_j V_j^T
+void CarryState(const HeadRows& in, std::int64_t begin, std::int64_t end, std::span<const double> g,
+                std::span<const double> values, double* state) {
+  const int dk = in.key_dim, dv = in.value_dim;
+  const double last = g[Index(end - 1)];
+  for (int d = 0; d < dk * dv; ++d) state[d] *= std::exp(last);
+  for (std::int64_t j = begin; j < end; ++j) {
+    const double decay = std::exp(last - g[Index(j)]);
+    for (int d = 0; d < dk; ++d) {
+      for (int c = 0; c < dv; ++c) {
+        state[d * dv + c] += decay * in.k[Index(j * dk + d)] * values[Index(j * dv + c)];
+      }
+    }
+  }
+}
+
+/// Rows [begin, end) at once. With G the running sum of gamma and D_ij = exp(G_i - G_j), j <= i:
+///   V_i = beta_i (v_i - e^G_i S^T k_i - sum_{j<i} D_ij (k_i . k_j) V_j)
+///   o_i = e^G_i S^T q_i + sum_{j<=i} D_ij (q_i . k_j) V_j
+/// and CarryState.
+void RunChunk(const HeadRows& in, std::int64_t begin, std::int64_t end, double* state,
+              std::vector<double>& o) {
+  const int dv = in.value_dim;
+  std::vector<double> g(Index(end), 0.0);
+  for (std::int64_t i = begin; i < end; ++i) {
+    g[Index(i)] = (i > begin ? g[Index(i - 1)] : 0.0) + in.gamma[Index(i)];
+  }
+  std::vector<double> values(Index(end * dv)), key_weight(Index(end)), query_weight(Index(end));
+  for (std::int64_t i = begin; i < end; ++i) {
+    for (std::int64_t j = begin; j <= i; ++j) {
+      const double decay = std::exp(g[Index(i)] - g[Index(j)]);
+      key_weight[Index(j)] = decay * in.KeyKey(i, j);
+      query_weight[Index(j)] = decay * in.QueryKey(i, j);
+    }
+    for (int c = 0; c < dv; ++c) {
+      double read = std::exp(g[Index(i)]) * in.Read(state, in.k, i, c);
+      double out = std::exp(g[Index(i)]) * in.Read(state, in.q, i, c);
+      for (std::int64_t j = begin; j < i; ++j) {
+        read += key_weight[Index(j)] * values[Index(j * dv + c)];
+        out += query_weight[Index(j)] * values[Index(j * dv + c)];
+      }
+      const double value = in.beta[Index(i)] * (in.v[Index(i * dv + c)] - read);
+      values[Index(i * dv + c)] = value;
+      o.push_back(out + query_weight[Index(i)] * value);
+    }
+  }
+  CarryState(in, begin, end, g, values, state);
+}
+
+std::vector<double> RunChunks(const HeadRows& in, double* state) {
+  std::vector<double> o;
+  for (std::int64_t t = 0; t < in.rows; t += kGdnChunk) {
+    RunChunk(in, t, std::min(t + kGdnChunk, in.rows), state, o);
   }
   return o;
 }
@@ -82,29 +180,46 @@ void NormAndGate(std::span<const double> o, const GdnWeights& weights, float eps
   }
 }
 
-void RunSlice(const GdnConfig& config, const GdnWeights& weights, const GdnInputs& in,
-              const GdnSlice& slice, float eps, Matrix out) {
+/// Convolved, normalised and gated inputs of one value head.
+HeadRows GatherHead(const GdnConfig& config, const GdnWeights& weights, const GdnInputs& in,
+                    const GdnSlice& slice, int head,
+                    std::span<const std::vector<double>> convolved) {
   const int dk = config.key_dim, dv = config.value_dim;
-  std::vector<double> states(slice.state.begin(), slice.state.end());
+  const int keys = config.key_heads * dk;
+  const int key_head = head / (config.value_heads / config.key_heads);
+  const auto h = static_cast<std::size_t>(head);
+  HeadRows rows{slice.row_count, dk, dv, {}, {}, {}, {}, {}};
   for (std::int64_t t = 0; t < slice.row_count; ++t) {
+    const double* const c = convolved[static_cast<std::size_t>(t)].data();
+    const double* const q = c + key_head * dk;
+    rows.q.insert(rows.q.end(), q, q + dk);
+    rows.k.insert(rows.k.end(), q + keys, q + keys + dk);
+    rows.v.insert(rows.v.end(), c + 2 * keys + head * dv, c + 2 * keys + (head + 1) * dv);
+    L2Normalize(rows.q.data() + t * dk, dk, 1.0 / std::sqrt(double(dk)));
+    L2Normalize(rows.k.data() + t * dk, dk, 1.0);
     const std::int64_t row = slice.row_begin + t;
-    std::vector<double> c = Convolve(config, weights, in, slice, t);
-    double* const q = c.data();
-    double* const k = q + config.key_heads * dk;
-    const double* const v = k + config.key_heads * dk;
-    for (int h = 0; h < config.key_heads; ++h) {
-      L2Normalize(q + h * dk, dk, 1.0 / std::sqrt(double(dk)));
-      L2Normalize(k + h * dk, dk, 1.0);
-    }
-    for (int h = 0; h < config.value_heads; ++h) {
-      const auto head = static_cast<std::size_t>(h);
-      const int key_head = h / (config.value_heads / config.key_heads);
-      const double gamma =
-          weights.decay[head] * Softplus(double{in.a.row(row)[head]} + weights.dt_bias[head]);
-      const std::vector<double> o =
-          DeltaRule(config, states.data() + h * dk * dv, q + key_head * dk, k + key_head * dk,
-                    v + h * dv, std::exp(gamma), Sigmoid(in.b.row(row)[head]));
-      NormAndGate(o, weights, eps, in.z.row(row).data() + h * dv, out.row(row).data() + h * dv);
+    rows.gamma.push_back(weights.decay[h] *
+                         Softplus(double{in.a.row(row)[h]} + weights.dt_bias[h]));
+    rows.beta.push_back(Sigmoid(in.b.row(row)[h]));
+  }
+  return rows;
+}
+
+void RunSlice(const GdnConfig& config, const GdnWeights& weights, const GdnInputs& in,
+              const GdnSlice& slice, float eps, Matrix out, HeadFn* run) {
+  const int dk = config.key_dim, dv = config.value_dim;
+  std::vector<std::vector<double>> convolved;
+  for (std::int64_t t = 0; t < slice.row_count; ++t) {
+    convolved.push_back(Convolve(config, weights, in, slice, t));
+  }
+  std::vector<double> states(slice.state.begin(), slice.state.end());
+  for (int h = 0; h < config.value_heads; ++h) {
+    const HeadRows rows = GatherHead(config, weights, in, slice, h, convolved);
+    const std::vector<double> o = run(rows, states.data() + h * dk * dv);
+    for (std::int64_t t = 0; t < slice.row_count; ++t) {
+      const std::int64_t row = slice.row_begin + t;
+      NormAndGate({o.data() + t * dv, static_cast<std::size_t>(dv)}, weights, eps,
+                  in.z.row(row).data() + h * dv, out.row(row).data() + h * dv);
     }
   }
   for (std::size_t i = 0; i < states.size(); ++i) slice.state[i] = static_cast<float>(states[i]);
@@ -115,13 +230,16 @@ void RunSlice(const GdnConfig& config, const GdnWeights& weights, const GdnInput
 
 void GdnDecode(const OpContext&, const GdnConfig& config, const GdnWeights& weights,
                const GdnInputs& in, std::span<const GdnSlice> slices, float eps, Matrix out) {
-  for (const GdnSlice& slice : slices) RunSlice(config, weights, in, slice, eps, out);
+  for (const GdnSlice& slice : slices) {
+    RunSlice(config, weights, in, slice, eps, out, RunRecurrence);
+  }
 }
 
-/// The oracle has one form: the chunked one is the same function of its inputs.
-void GdnPrefill(const OpContext& ctx, const GdnConfig& config, const GdnWeights& weights,
+void GdnPrefill(const OpContext&, const GdnConfig& config, const GdnWeights& weights,
                 const GdnInputs& in, std::span<const GdnSlice> slices, float eps, Matrix out) {
-  GdnDecode(ctx, config, weights, in, slices, eps, out);
+  for (const GdnSlice& slice : slices) {
+    RunSlice(config, weights, in, slice, eps, out, RunChunks);
+  }
 }
 
 }  // namespace kv8::reference

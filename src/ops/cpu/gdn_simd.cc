@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "base/checked.h"
 #include "ops/cpu/scratch.h"
@@ -40,21 +41,22 @@ struct GdnTask {
   }
 };
 
-/// A run of the task's channels, convolved into `out` [rows,stride].
+/// A run of the task's channels, convolved into `out` [rows,count].
 struct GdnChannels {
   std::int64_t first;
   std::int64_t count;
-  float* taps;  // [kernel,count]
   float* out;
-  std::int64_t stride;
 };
 
 // Rows handled together: their convolved inputs and one head's state fit a first-level cache.
 inline constexpr std::int64_t kGdnRows = 16;
+// Room for one vector of any instruction set.
+inline constexpr std::int64_t kTapLanes = 16;
 
 /// A task's working memory.
 struct GdnBuffers {
   GdnChannels q, k, v;
+  float* taps;   // [kernel, kTapLanes], weights of one vector of channels
   float* o;      // [kGdnRows, value_dim]
   float* decay;  // [kGdnRows], e^gamma of one head
   float* beta;   // [kGdnRows]
@@ -72,54 +74,69 @@ namespace {
 
 constexpr float kL2Epsilon = 1e-6f;
 
-/// The convolution's weights of some channels, [channels,kernel], as one row per tap.
-void TransposeTaps(const GdnTask& task, const GdnChannels& channels) {
-  const std::int64_t kernel = task.config->conv_kernel;
-  const float* from = task.weights->conv.data() + channels.first * kernel;
-  for (std::int64_t c = 0; c < channels.count; ++c) {
-    for (std::int64_t j = 0; j < kernel; ++j) channels.taps[j * channels.count + c] = *from++;
-  }
-}
-
 GdnBuffers MakeBuffers(const GdnTask& task) {
   const GdnConfig& config = *task.config;
-  const std::int64_t dk = config.key_dim, dv = config.value_dim * task.heads();
-  const std::int64_t keys = std::int64_t{config.key_heads} * dk;
-  const std::int64_t floats =
-      (config.conv_kernel + kGdnRows) * (2 * dk + dv) + kGdnRows * (config.value_dim + 3);
-  float* p = Scratch(ScratchSlot::kGdnWorker, floats);
+  const std::int64_t dk = config.key_dim, dv = std::int64_t{config.value_dim} * task.heads();
+  const std::int64_t keys = config.key_heads * dk;
+  float* p = Scratch(ScratchSlot::kGdnWorker, kGdnRows * (2 * dk + dv + config.value_dim + 3) +
+                                                  config.conv_kernel * kTapLanes);
   const auto take = [&p](std::int64_t count) { return std::exchange(p, p + count); };
   GdnBuffers b;
-  b.decay = take(kGdnRows);  // first, for alignment
+  b.decay = take(kGdnRows);  // these first: they stay aligned
   b.beta = take(kGdnRows);
   b.qk = take(kGdnRows);
+  b.taps = take(config.conv_kernel * kTapLanes);
   b.o = take(kGdnRows * config.value_dim);
-  const auto channels = [&](std::int64_t first, std::int64_t count) {
-    float* const taps = take(config.conv_kernel * count);
-    return GdnChannels{first, count, taps, take(kGdnRows * count), count};
-  };
-  b.q = channels(task.key_head * dk, dk);
-  b.k = channels(keys + task.key_head * dk, dk);
-  b.v = channels(2 * keys + task.key_head * dv, dv);
-  for (const GdnChannels* part : {&b.q, &b.k, &b.v}) TransposeTaps(task, *part);
+  b.q = {task.key_head * dk, dk, take(kGdnRows * dk)};
+  b.k = {keys + task.key_head * dk, dk, take(kGdnRows * dk)};
+  b.v = {2 * keys + task.key_head * dv, dv, take(kGdnRows * dv)};
   return b;
 }
 
-/// silu(causal depthwise convolution) of rows [first, first + rows).
-void Convolve(const GdnTask& task, const GdnChannels& channels, std::int64_t first,
-              std::int64_t rows) {
-  const hn::ScalableTag<float> d;
-  const std::int64_t history = task.history();
+/// Weights [channels,kernel] of one vector of channels, as one aligned vector per tap.
+template <class D>
+void LoadTaps(D d, const float* from, std::int64_t kernel, float* taps) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if (kernel == 4 && lanes > 1) {
+    hn::Vec<D> tap[4];
+    hn::LoadInterleaved4(d, from, tap[0], tap[1], tap[2], tap[3]);
+    for (int j = 0; j < 4; ++j) hn::Store(tap[j], d, taps + j * kTapLanes);
+    return;
+  }
+  for (std::int64_t c = 0; c < lanes; ++c) {
+    for (std::int64_t j = 0; j < kernel; ++j) taps[j * kTapLanes + c] = *from++;
+  }
+}
+
+/// silu(causal depthwise convolution) of one vector of channels; `inputs` are the raw rows, the
+/// first of them kernel - 1 before the first output's.
+template <class D>
+void ConvolveVector(D d, const float* taps, std::int64_t kernel, const float* const* inputs,
+                    std::int64_t channel, std::int64_t rows, float* out, std::int64_t stride) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    float* const out = channels.out + r * channels.stride;
-    ForEachVector(d, channels.count, [&](auto dd, std::int64_t c) HWY_ATTR {
-      auto sum = hn::Zero(dd);
-      for (std::int64_t j = 0; j <= history; ++j) {
-        const float* const x = task.RawRow(first + r - history + j) + channels.first;
-        sum = hn::MulAdd(hn::LoadU(dd, channels.taps + j * channels.count + c),
-                         hn::LoadU(dd, x + c), sum);
-      }
-      hn::StoreU(Silu(dd, sum), dd, out + c);
+    auto sum = hn::Zero(d);
+    for (std::int64_t j = 0; j < kernel; ++j) {
+      sum =
+          hn::MulAdd(hn::Load(d, taps + j * kTapLanes), hn::LoadU(d, inputs[r + j] + channel), sum);
+    }
+    hn::StoreU(Silu(d, sum), d, out + r * stride);
+  }
+}
+
+/// Convolves rows [first, first + rows) of all the task's channels.
+void Convolve(const GdnTask& task, const GdnBuffers& b, std::int64_t first, std::int64_t rows) {
+  const std::int64_t kernel = task.config->conv_kernel;
+  thread_local std::vector<const float*> inputs;
+  inputs.clear();
+  for (std::int64_t t = first - task.history(); t < first + rows; ++t) {
+    inputs.push_back(task.RawRow(t));
+  }
+  const float* const* const in = inputs.data();
+  for (const GdnChannels* part : {&b.q, &b.k, &b.v}) {
+    const float* const weights = task.weights->conv.data() + part->first * kernel;
+    ForEachVector(hn::ScalableTag<float>(), part->count, [&](auto d, std::int64_t c) HWY_ATTR {
+      LoadTaps(d, weights + c * kernel, kernel, b.taps);
+      ConvolveVector(d, b.taps, kernel, in, part->first + c, rows, part->out + c, part->count);
     });
   }
 }
@@ -165,21 +182,24 @@ V Softplus(D d, V x) {
   return hn::MulAdd(series, s, hn::Max(x, hn::Zero(d)));
 }
 
-/// decay = e^gamma and beta of one value head, rows [first, first + rows) of the slice. Computes
-/// all kGdnRows lanes: those after the last row repeat it.
+/// decay = e^gamma and beta of one value head, rows [first, first + rows) of the slice. Lanes after
+/// the last row repeat it.
 void Gates(const GdnTask& task, int head, std::int64_t first, std::int64_t rows,
            const GdnBuffers& b) {
-  for (std::int64_t r = 0; r < kGdnRows; ++r) {
+  const hn::CappedTag<float, kGdnRows> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const ConstMatrix &log_decay = task.in->a, &update = task.in->b;
+  for (std::int64_t r = 0; r < CeilDiv(rows, lanes) * lanes; ++r) {
     const std::int64_t row = task.slice->row_begin + first + std::min(r, rows - 1);
-    b.decay[r] = task.in->a.data[row * task.in->a.stride + head];
-    b.beta[r] = task.in->b.data[row * task.in->b.stride + head];
+    b.decay[r] = log_decay.data[row * log_decay.stride + head];
+    b.beta[r] = update.data[row * update.stride + head];
   }
   const auto h = static_cast<std::size_t>(head);
-  const float rate = task.weights->decay[h], bias = task.weights->dt_bias[h];
-  const hn::CappedTag<float, kGdnRows> d;
-  for (std::int64_t r = 0; r < rows; r += static_cast<std::int64_t>(hn::Lanes(d))) {
-    const auto x = hn::Add(hn::Load(d, b.decay + r), hn::Set(d, bias));
-    hn::Store(Exp(d, hn::Mul(hn::Set(d, rate), Softplus(d, x))), d, b.decay + r);
+  const auto rate = hn::Set(d, task.weights->decay[h]);
+  const auto bias = hn::Set(d, task.weights->dt_bias[h]);
+  for (std::int64_t r = 0; r < rows; r += lanes) {
+    const auto softplus = Softplus(d, hn::Add(hn::Load(d, b.decay + r), bias));
+    hn::Store(Exp(d, hn::Mul(rate, softplus)), d, b.decay + r);
     hn::Store(Sigmoid(d, hn::Load(d, b.beta + r)), d, b.beta + r);
   }
 }
@@ -209,7 +229,7 @@ void RunColumns(D d, const GdnBuffers& b, std::int64_t rows, std::int64_t dk, st
     const V qk = hn::Set(d, b.qk[r]);
     V u[kVectors];
     for (int c = 0; c < kVectors; ++c) {
-      const V value = hn::LoadU(d, v + r * b.v.stride + c * lanes);
+      const V value = hn::LoadU(d, v + r * b.v.count + c * lanes);
       u[c] = hn::Mul(beta, hn::NegMulAdd(decay, at_k[c], value));
       hn::StoreU(hn::MulAdd(qk, u[c], hn::Mul(decay, at_q[c])), d, o + r * dv + c * lanes);
     }
@@ -261,7 +281,7 @@ void RunGdn(const GdnTask& task) {
   const GdnBuffers b = MakeBuffers(task);
   for (std::int64_t first = 0; first < task.slice->row_count; first += kGdnRows) {
     const std::int64_t rows = std::min(kGdnRows, task.slice->row_count - first);
-    for (const GdnChannels* part : {&b.q, &b.k, &b.v}) Convolve(task, *part, first, rows);
+    Convolve(task, b, first, rows);
     NormalizeKeys(b, dk, rows);
     for (int h = 0; h < task.heads(); ++h) {
       const int head = task.first_head() + h;

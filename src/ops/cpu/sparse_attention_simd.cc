@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "ops/cpu/sparse_attention_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 #ifndef KV8_OPS_CPU_SPARSE_ATTENTION_TASK_H_
@@ -59,6 +60,8 @@ using VF = hn::Vec<hn::ScalableTag<float>>;
 constexpr std::int64_t kTileTokens = 64;
 // Tokens whose dot products are taken together; their four sums end in one vector.
 constexpr std::int64_t kScoreTokens = 4;
+// Blocks between asking for one's bytes and decoding it: a memory latency's worth of decoding.
+constexpr std::int64_t kPrefetchBlocks = 8;
 // Every row of a buffer starts at a multiple of this many floats; the rest is zeros.
 constexpr std::int64_t kRowAlign = 16;
 
@@ -88,6 +91,22 @@ Buffers MakeBuffers(const AttentionTask& task) {
   return b;
 }
 
+/// Selectable block number `entry` of the row's list; the open tail comes last.
+std::int64_t BlockAt(const AttentionTask& task, std::int64_t entry) {
+  const auto listed = static_cast<std::int64_t>(task.blocks.size());
+  return entry < listed ? task.blocks[static_cast<std::size_t>(entry)] : task.tail_block();
+}
+
+/// Asks for the bytes of listed block `entry`, which lie anywhere in the pool.
+void PrefetchBlock(const AttentionTask& task, KvSide side, std::int64_t entry) {
+  constexpr std::int64_t kLine = 64;
+  if (entry >= static_cast<std::int64_t>(task.blocks.size())) return;
+  const std::byte* const from =
+      task.pages->At(side, task.kv_head, BlockAt(task, entry) * task.block_tokens);
+  const std::int64_t bytes = task.block_tokens * task.pages->layout.token_bytes();
+  for (std::int64_t i = 0; i < bytes; i += kLine) hwy::Prefetch(from + i);
+}
+
 /// Decodes one side of the selected tokens [first, first + count) into the tile; rows up to a
 /// multiple of kScoreTokens and the columns after head_dim become zeros. `first` is a multiple of
 /// block_tokens. Reads no byte of any other token.
@@ -95,14 +114,14 @@ template <KvDType kType>
 void DecodeTile(const AttentionTask& task, KvSide side, std::int64_t first, std::int64_t count,
                 const Buffers& b) {
   const std::int64_t head_dim = task.head_dim();
-  const auto listed = static_cast<std::int64_t>(task.blocks.size());
   float* to = b.tile;
   for (std::int64_t done = 0; done < count; done += task.block_tokens) {
     const std::int64_t entry = (first + done) / task.block_tokens;
-    const std::int64_t block =
-        entry < listed ? task.blocks[static_cast<std::size_t>(entry)] : task.tail_block();
+    PrefetchBlock(task, side, entry + kPrefetchBlocks);
+    if (side == KvSide::kKey) PrefetchBlock(task, KvSide::kValue, entry);
     const std::int64_t run = std::min(task.block_tokens, count - done);
-    const std::byte* from = task.pages->At(side, task.kv_head, block * task.block_tokens);
+    const std::byte* from =
+        task.pages->At(side, task.kv_head, BlockAt(task, entry) * task.block_tokens);
     if (b.dim == head_dim) {
       DecodeRun<kType>(from, run * head_dim, to);
       to += run * head_dim;
