@@ -24,7 +24,10 @@ struct Command {
 
 // In the order of a user's first day; `kv8 --help` lists them so.
 constexpr std::initializer_list<Command> kCommands = {
+    {"inspect", "What a checkpoint holds", SetUpInspect},
     {"tokenize", "Token ids of a text", SetUpTokenize},
+    {"generate", "Continue a prompt, printing the text as it comes", SetUpGenerate},
+    {"score", "What each token of a text costs under the model", SetUpScore},
 };
 
 int Report(const std::string& command, const Error& error) {
@@ -73,7 +76,8 @@ int Main(int argc, char** argv) {
 }  // namespace kv8
 
 int main(int argc, char** argv) {
-  // A reader that goes away is a write error (output.h), not a death by signal.
+  // A reader that goes away and a limit on file sizes are write errors, not deaths by signal.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   return kv8::Main(argc, argv);
 }

@@ -29,6 +29,10 @@ struct QsaConfig {
   int index_dim = 0;
   int block_tokens = 0;   // indexer_compress_ratio: tokens per selectable block
   int budget_blocks = 0;  // indexer_budget / indexer_compress_ratio
+
+  /// Values that one token adds to one layer's cache: K and V, and its share of an index key.
+  int kv_values_per_token() const { return 2 * kv_heads * head_dim; }
+  double index_values_per_token() const { return static_cast<double>(index_dim) / block_tokens; }
 };
 
 struct MoeConfig {
