@@ -3,11 +3,29 @@
 #include <string>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/simd.h"
 
 namespace kv8 {
 namespace {
 
 constexpr OpTable kBackends[] = {
+    {
+        .name = "simd",
+        .embed = &simd::Embed,
+        .ple = &simd::Ple,
+        .grouped_rms_norm = &simd::GroupedRmsNorm,
+        .head_norm_rope = &simd::ApplyHeadNormRope,
+        .linear = &simd::Linear,
+        .hyper_mix = &simd::HyperMix,
+        .hyper_combine = &simd::HyperCombine,
+        .gdn_prefill = &simd::GdnPrefill,
+        .gdn_decode = &simd::GdnDecode,
+        .kv_store = &simd::KvStore,
+        .index_store = &simd::IndexStore,
+        .select_blocks = &simd::SelectBlocks,
+        .sparse_attention = &simd::SparseAttention,
+        .moe = &simd::Moe,
+    },
     {
         .name = "reference",
         .embed = &reference::Embed,

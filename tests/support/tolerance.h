@@ -3,6 +3,24 @@
 
 namespace kv8::tolerance {
 
+/// One FP32 operation on values of about 1.
+inline constexpr float kRounding = 2e-7f;
+
+/// Dot products near 1 of up to 192 terms, each product and partial sum rounded to FP32.
+inline constexpr float kLinear = 5e-6f;
+
+/// A sum of squares, a root and two products in FP32.
+inline constexpr float kNorm = 2e-6f;
+
+/// A norm, two products and a sigmoid; the streams' mean is near 1.
+inline constexpr float kHyperMix = 1e-5f;
+
+/// Two products with an activation between, for each of up to 10 experts of inputs near 2.
+inline constexpr float kMoe = 3e-5f;
+
+/// Like kHyperMix, but the gate's root magnifies errors of dot products near 0.
+inline constexpr float kPle = 5e-5f;
+
 /// Outputs of attention over values of about 1: FP32 scores up to 30 carry an error of some 1e-6,
 /// which the exponential makes relative, and the weighted sum averages.
 inline constexpr float kAttention = 2e-5f;

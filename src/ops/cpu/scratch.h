@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <type_traits>
 
 namespace kv8 {
 
@@ -15,10 +16,14 @@ namespace kv8 {
 /// are whatever the last user left.
 enum class ScratchSlot : int {
   kLinearPanel,  // weight rows of one panel, as floats
+  kRope,         // cosines and sines of one position
   kHyperMix,
-  kMoe,        // the caller's rows: logits, routes, gathered inputs, expert outputs
-  kMoeWorker,  // one thread's share
+  kMoe,         // activations of the whole batch
+  kMoeRoutes,   // which row goes to which expert
+  kMoeParts,    // one row's results to sum: where they lie,
+  kMoeFactors,  // and their weights
   kPle,
+  kPleWorker,
   kGdn,
   kGdnWorker,
   kIndex,
@@ -27,26 +32,35 @@ enum class ScratchSlot : int {
   kCount,
 };
 
-/// `count` floats, 64-byte aligned, valid until the thread's next call with this slot.
-inline float* Scratch(ScratchSlot slot, std::int64_t count) {
+namespace scratch_detail {
+
+inline void* Bytes(ScratchSlot slot, std::int64_t bytes) {
   constexpr std::align_val_t kAlign{64};
   struct Free {
-    void operator()(float* p) const { ::operator delete(p, kAlign); }
+    void operator()(std::byte* p) const { ::operator delete(p, kAlign); }
   };
   struct Buffer {
-    std::unique_ptr<float, Free> data;
+    std::unique_ptr<std::byte, Free> data;
     std::int64_t capacity = 0;
   };
   thread_local Buffer buffers[static_cast<int>(ScratchSlot::kCount)];
   Buffer& buffer = buffers[static_cast<int>(slot)];
-  if (buffer.capacity < count) {
-    buffer.data.reset();
-    buffer.capacity = 0;
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-    buffer.data.reset(static_cast<float*>(::operator new(bytes, kAlign)));
-    buffer.capacity = count;
+  if (buffer.capacity < bytes) {
+    buffer = {};
+    buffer.data.reset(
+        static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kAlign)));
+    buffer.capacity = bytes;
   }
   return buffer.data.get();
+}
+
+}  // namespace scratch_detail
+
+/// `count` elements, 64-byte aligned, valid until the thread's next call with this slot.
+template <class T = float>
+T* Scratch(ScratchSlot slot, std::int64_t count) {
+  static_assert(std::is_trivial_v<T>);
+  return static_cast<T*>(scratch_detail::Bytes(slot, count * std::int64_t{sizeof(T)}));
 }
 
 }  // namespace kv8

@@ -25,7 +25,8 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-/// e^x within 2 ulp; overflow gives infinity, underflow goes through the subnormals to 0, NaN stays.
+/// e^x within 2 ulp; overflow gives infinity, underflow goes through the subnormals to 0, NaN
+/// stays.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -45,8 +46,7 @@ HWY_INLINE V Exp(D d, V x) {
   // In two factors, since 2^n alone may be subnormal or overflow.
   const auto power = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(power);
-  const V scaled =
-      hn::Mul(hn::Mul(e, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(power, half)));
+  const V scaled = hn::Mul(hn::Mul(e, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(power, half)));
   return hn::IfThenElse(hn::IsNaN(x), x, scaled);
 }
 
@@ -73,8 +73,8 @@ HWY_INLINE void ForEachVector(D d, std::int64_t count, const Body& body) {
   for (; i < count; ++i) body(d1, i);
 }
 
-/// sum of a[i] * b[i]. Order: element i goes to chain i mod (4 lanes), the rest (count mod lanes) is
-/// added last, one by one; so it depends on count alone.
+/// sum of a[i] * b[i]. Order: element i goes to chain i mod (4 lanes), the rest (count mod lanes)
+/// is added last, one by one; so it depends on count alone.
 inline float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, std::int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));

@@ -1,0 +1,143 @@
+#include "ops/hyper_connection.h"
+
+#include <algorithm>
+
+#include "ops/cpu/product.h"
+#include "ops/cpu/scratch.h"
+#include "ops/cpu/simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/cpu/hyper_connection_simd.cc"
+#include "ops/cpu/simd_targets.h"
+//
+#include "hwy/foreach_target.h"
+//
+#include "ops/cpu/norm-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kv8::simd::HWY_NAMESPACE {
+
+void NormStreams(const float* streams, const float* gain, int count, std::int64_t dim, float eps,
+                 float* out) {
+  GroupedNorm(streams, gain, count, dim, eps, out);
+}
+
+// x = silu(x * factor)
+void ScaledSilu(float factor, std::int64_t count, float* x) {
+  ForEachVector(hn::ScalableTag<float>(), count, [&](auto tag, std::int64_t i) HWY_ATTR {
+    hn::StoreU(Silu(tag, hn::Mul(hn::LoadU(tag, x + i), hn::Set(tag, factor))), tag, x + i);
+  });
+}
+
+// x = 2 sigmoid(x * factor)
+void TwiceSigmoid(float factor, std::int64_t count, float* x) {
+  ForEachVector(hn::ScalableTag<float>(), count, [&](auto tag, std::int64_t i) HWY_ATTR {
+    const auto scaled = hn::Mul(hn::LoadU(tag, x + i), hn::Set(tag, factor));
+    hn::StoreU(hn::Mul(hn::Set(tag, 2.0f), Sigmoid(tag, scaled)), tag, x + i);
+  });
+}
+
+// x[i] = mean over streams of sigmoid(g[s,i]) * n[s,i]
+void GatedMean(const float* n, const float* g, int count, std::int64_t dim, float* x) {
+  const float factor = 1.0f / static_cast<float>(count);
+  ForEachVector(hn::ScalableTag<float>(), dim, [&](auto tag, std::int64_t i) HWY_ATTR {
+    auto sum = hn::Zero(tag);
+    for (int s = 0; s < count; ++s) {
+      const auto gate = Sigmoid(tag, hn::LoadU(tag, g + s * dim + i));
+      sum = hn::MulAdd(gate, hn::LoadU(tag, n + s * dim + i), sum);
+    }
+    hn::StoreU(hn::Mul(sum, hn::Set(tag, factor)), tag, x + i);
+  });
+}
+
+// streams[s,i] += inject[s] * y[i]
+void InjectRow(const float* y, const float* inject, int count, std::int64_t dim, float* streams) {
+  for (int s = 0; s < count; ++s) {
+    float* stream = streams + s * dim;
+    ForEachVector(hn::ScalableTag<float>(), dim, [&](auto tag, std::int64_t i) HWY_ATTR {
+      const auto sum =
+          hn::MulAdd(hn::Set(tag, inject[s]), hn::LoadU(tag, y + i), hn::LoadU(tag, stream + i));
+      hn::StoreU(sum, tag, stream + i);
+    });
+  }
+}
+
+}  // namespace kv8::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kv8::simd {
+namespace {
+
+HWY_EXPORT(NormStreams);
+HWY_EXPORT(ScaledSilu);
+HWY_EXPORT(TwiceSigmoid);
+HWY_EXPORT(GatedMean);
+HWY_EXPORT(InjectRow);
+
+// Rows whose normalised streams stay in the second cache level from one product to the next.
+constexpr std::int64_t kBlockRows = 48;
+// HyperCombine: elements that are done before a second thread has started.
+constexpr std::int64_t kSerialElements = 16384;
+
+void RunProduct(const Product& product) {
+  RunProducts({&product, 1});
+}
+
+// The whole mix of a few rows, on one thread.
+void MixBlock(ConstMatrix streams, const HyperConnectionWeights& weights, int count, float eps,
+              Matrix x, Matrix inject) {
+  const std::int64_t rows = streams.rows;
+  const std::int64_t width = streams.cols;
+  const std::int64_t rank = weights.down.rows;
+  float* scratch = Scratch(ScratchSlot::kHyperMix, rows * (2 * width + rank));
+  const Matrix n(scratch, rows, width);
+  const Matrix g(n.data + rows * width, rows, width);
+  const Matrix d(g.data + rows * width, rows, rank);
+  for (std::int64_t t = 0; t < rows; ++t) {
+    HWY_DYNAMIC_DISPATCH(NormStreams)
+    (streams.row(t).data(), weights.gain.data(), count, x.cols, eps, n.row(t).data());
+  }
+  const float factor = 1.0f / static_cast<float>(count);
+  RunProduct({n, weights.down, d});
+  HWY_DYNAMIC_DISPATCH(ScaledSilu)(factor, rows * rank, d.data);
+  RunProduct({d, weights.up, g});
+  for (std::int64_t t = 0; t < rows; ++t) {
+    HWY_DYNAMIC_DISPATCH(GatedMean)
+    (n.row(t).data(), g.row(t).data(), count, x.cols, x.row(t).data());
+  }
+  if (weights.inject.empty()) return;
+  RunProduct({n, weights.inject, inject});
+  for (std::int64_t t = 0; t < rows; ++t) {
+    HWY_DYNAMIC_DISPATCH(TwiceSigmoid)(factor, count, inject.row(t).data());
+  }
+}
+
+}  // namespace
+
+void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWeights& weights,
+              int stream_count, float eps, Matrix x, Matrix inject) {
+  // One loop over rows: a row's products are too small to share out, and blocks share nothing.
+  const auto body = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; t += kBlockRows) {
+      const std::int64_t rows = std::min(kBlockRows, end - t);
+      MixBlock(streams.Rows(t, rows), weights, stream_count, eps, x.Rows(t, rows),
+               weights.inject.empty() ? inject : inject.Rows(t, rows));
+    }
+  };
+  ctx.pool.ParallelFor(streams.rows, 1, body);
+}
+
+void HyperCombine(const OpContext& ctx, ConstMatrix y, ConstMatrix inject, Matrix streams) {
+  const auto body = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      HWY_DYNAMIC_DISPATCH(InjectRow)
+      (y.row(t).data(), inject.row(t).data(), static_cast<int>(inject.cols), y.cols,
+       streams.row(t).data());
+    }
+  };
+  ctx.pool.ParallelFor(y.rows, std::max<std::int64_t>(1, kSerialElements / streams.cols), body);
+}
+
+}  // namespace kv8::simd
+#endif  // HWY_ONCE

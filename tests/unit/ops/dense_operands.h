@@ -1,0 +1,61 @@
+// Weights as a checkpoint stores them, and comparisons of matrices.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "numeric/half.h"
+#include "tensor/tensor_view.h"
+#include "unit/ops/random_values.h"
+
+namespace kv8 {
+
+/// A weight at an odd address, as safetensors allows.
+class StoredWeight {
+ public:
+  StoredWeight(DType dtype, std::int64_t rows, std::int64_t cols, std::span<const float> values)
+      : dtype_(dtype), rows_(rows), cols_(cols) {
+    const auto size = static_cast<std::size_t>(SizeOf(dtype));
+    bytes_.resize(values.size() * size + 1);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::byte* to = bytes_.data() + 1 + i * size;
+      const std::uint16_t code =
+          dtype == DType::kBF16 ? EncodeBf16(values[i]) : EncodeFp16(values[i]);
+      std::memcpy(to, dtype == DType::kF32 ? static_cast<const void*>(&values[i]) : &code, size);
+    }
+  }
+  /// Random values of a size that keeps products of `cols` terms near 1.
+  StoredWeight(DType dtype, std::int64_t rows, std::int64_t cols, std::uint32_t seed)
+      : StoredWeight(dtype, rows, cols,
+                     RandomValues(rows * cols, seed, 1.0f / std::sqrt(static_cast<float>(cols)))) {}
+
+  WeightView view() const { return {bytes_.data() + 1, dtype_, rows_, cols_}; }
+
+ private:
+  DType dtype_;
+  std::int64_t rows_, cols_;
+  std::vector<std::byte> bytes_;
+};
+
+/// |actual - expected| <= tolerance * max(1, |expected|), NaN and infinities in the same places.
+inline void ExpectClose(std::span<const float> actual, std::span<const float> expected,
+                        float tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(std::isnan(actual[i]), std::isnan(expected[i])) << i;
+    if (std::isnan(expected[i]) || actual[i] == expected[i]) continue;
+    ASSERT_NEAR(actual[i], expected[i], tolerance * std::max(1.0f, std::fabs(expected[i]))) << i;
+  }
+}
+
+inline void ExpectSameBits(std::span<const float> a, std::span<const float> b) {
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
+}
+
+inline constexpr DType kPlainFloats[] = {DType::kBF16, DType::kF16, DType::kF32};
+
+}  // namespace kv8

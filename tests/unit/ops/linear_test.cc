@@ -1,0 +1,166 @@
+// Matrix products against their oracle, and the order of summation that they promise.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ops/cpu/reference.h"
+#include "ops/cpu/simd.h"
+#include "support/tolerance.h"
+#include "unit/ops/dense_operands.h"
+#include "unit/ops/simd_targets_test_util.h"
+
+namespace kv8 {
+namespace {
+
+constexpr float kGuard = 12345.0f;
+
+/// Two parts with one input; every matrix has gaps between its rows.
+struct Case {
+  Case(DType dtype, std::int64_t row_count, std::int64_t width, std::int64_t outputs,
+       std::uint32_t seed = 1)
+      : rows(row_count),
+        k(width),
+        n(outputs),
+        x(RandomValues(rows * (k + 3), seed)),
+        first(dtype, n, k, seed + 1),
+        second(dtype, 5, k, seed + 2) {}
+
+  /// Outputs of both parts with their guards: [rows, n + 2] then [rows, 5 + 2].
+  std::vector<float> Run(LinearFn& linear, int threads, std::int64_t begin, std::int64_t count) {
+    std::vector<float> out(static_cast<std::size_t>(rows * (n + 7 + 2)), kGuard);
+    const Matrix y1(out.data(), rows, n, n + 2);
+    const Matrix y2(out.data() + rows * (n + 2), rows, 5, 7);
+    const LinearPart parts[] = {{first.view(), y1.Rows(begin, count)},
+                                {second.view(), y2.Rows(begin, count)}};
+    ThreadPool pool(threads);
+    linear({pool}, ConstMatrix(x.data(), rows, k, k + 3).Rows(begin, count), std::span(parts));
+    return out;
+  }
+  std::vector<float> Run(LinearFn& linear, int threads = 1) {
+    return Run(linear, threads, 0, rows);
+  }
+
+  std::int64_t rows, k, n;
+  std::vector<float> x;
+  StoredWeight first, second;
+};
+
+TEST(Linear, MatchesTheOracle) {
+  for (const DType dtype : kPlainFloats) {
+    for (const std::int64_t rows : {1, 2, 3, 7, 13, 67}) {
+      for (const std::int64_t k : {1, 2, 7, 8, 31, 64, 97}) {
+        for (const std::int64_t n : {1, 4, 8, 9, 16, 36}) {
+          Case test(dtype, rows, k, n);
+          const std::vector<float> expected = test.Run(reference::Linear);
+          ForEachSimdTarget(
+              [&] { ExpectClose(test.Run(simd::Linear), expected, tolerance::kLinear); });
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, BitsDependOnTheRowAlone) {
+  for (const DType dtype : kPlainFloats) {
+    for (const std::int64_t k : {32, 191, 192}) {
+      Case test(dtype, 65, k, 260);
+      ForEachSimdTarget([&] {
+        const std::vector<float> here = test.Run(simd::Linear);
+        for (const int threads : {2, 3}) ExpectSameBits(test.Run(simd::Linear, threads), here);
+        for (const std::int64_t count : {1, 2, 3, 17, 64}) {
+          const std::int64_t begin = 65 - count;
+          const std::vector<float> some = test.Run(simd::Linear, 2, begin, count);
+          const std::size_t at = static_cast<std::size_t>(begin * 262);
+          const std::size_t size = static_cast<std::size_t>(count * 262);
+          ExpectSameBits(std::span(some).subspan(at, size), std::span(here).subspan(at, size));
+        }
+      });
+    }
+  }
+}
+
+/// Even k ascending, plus odd k ascending, one fused multiply-add each: checked on the targets that
+/// have one.
+TEST(Linear, SumsInTheStatedOrder) {
+  Case test(DType::kF32, 4, 75, 24);
+  std::vector<float> weights = RandomValues(24 * 75, 9);
+  test.first = StoredWeight(DType::kF32, 24, 75, weights);
+  ForEachSimdTarget([&] {
+    if ((hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON)) == 0) return;
+    for (const std::int64_t rows : {1, 4}) {
+      const std::vector<float> out = test.Run(simd::Linear, 1, 0, rows);
+      for (std::int64_t t = 0; t < rows; ++t) {
+        for (std::int64_t n = 0; n < 24; ++n) {
+          float sum[2] = {0, 0};
+          for (std::int64_t k = 0; k < 75; ++k) {
+            sum[k % 2] = std::fma(test.x[static_cast<std::size_t>(t * 78 + k)],
+                                  weights[static_cast<std::size_t>(n * 75 + k)], sum[k % 2]);
+          }
+          ASSERT_EQ(out[static_cast<std::size_t>(t * 26 + n)], sum[0] + sum[1]) << t << ' ' << n;
+        }
+      }
+    }
+  });
+}
+
+TEST(Linear, ExactForSmallIntegers) {
+  const std::int64_t k = 129;
+  for (const DType dtype : kPlainFloats) {
+    Case test(dtype, 5, k, 33);
+    test.x = RandomIntegers(5 * (k + 3), 4, 9);
+    test.first = StoredWeight(dtype, 33, k, RandomIntegers(33 * k, 5, 9));
+    test.second = StoredWeight(dtype, 5, k, RandomIntegers(5 * k, 6, 9));
+    const std::vector<float> expected = test.Run(reference::Linear);
+    ForEachSimdTarget([&] { ExpectSameBits(test.Run(simd::Linear), expected); });
+  }
+}
+
+/// Codes that only a full decoder gets right: subnormals, the largest and smallest values.
+TEST(Linear, DecodesExtremeWeights) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    std::vector<float> codes;
+    for (std::uint32_t code = 0; code < 0x10000; code += 7) {
+      const auto c = static_cast<std::uint16_t>(code);
+      codes.push_back(dtype == DType::kBF16 ? DecodeBf16(c) : DecodeFp16(c));
+    }
+    codes.resize(codes.size() / 16 * 16);
+    const auto n = static_cast<std::int64_t>(codes.size() / 16);
+    for (const std::int64_t rows : {1, 4}) {
+      for (int pick = 0; pick < 16; ++pick) {  // x selects one weight of every row
+        Case test(dtype, rows, 16, n);
+        test.first = StoredWeight(dtype, n, 16, codes);
+        std::fill(test.x.begin(), test.x.end(), 0.0f);
+        for (std::int64_t t = 0; t < rows; ++t) {
+          test.x[static_cast<std::size_t>(t * 19 + pick)] = 1.0f;
+        }
+        const std::vector<float> expected = test.Run(reference::Linear);
+        ForEachSimdTarget([&] { ExpectClose(test.Run(simd::Linear), expected, 0.0f); });
+      }
+    }
+  }
+}
+
+TEST(Linear, HugeAndTinyInputs) {
+  Case test(DType::kBF16, 7, 64, 36);
+  for (std::size_t i = 0; i < test.x.size(); ++i) test.x[i] *= i % 3 == 0 ? 1e30f : 1e-38f;
+  const std::vector<float> expected = test.Run(reference::Linear);
+  ForEachSimdTarget(
+      [&] { ExpectClose(test.Run(simd::Linear), expected, 64 * tolerance::kLinear); });
+}
+
+TEST(Linear, NaNsStayInTheirRow) {
+  Case test(DType::kBF16, 8, 40, 20);
+  test.x[static_cast<std::size_t>(3 * 43 + 39)] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> expected = test.Run(reference::Linear);
+  EXPECT_TRUE(std::isnan(expected[3 * 22]));
+  EXPECT_FALSE(std::isnan(expected[4 * 22]));
+  ForEachSimdTarget([&] { ExpectClose(test.Run(simd::Linear), expected, tolerance::kLinear); });
+}
+
+TEST(Linear, NoRows) {
+  Case test(DType::kBF16, 2, 16, 20);
+  for (const float value : test.Run(simd::Linear, 2, 1, 0)) EXPECT_EQ(value, kGuard);
+}
+
+}  // namespace
+}  // namespace kv8
