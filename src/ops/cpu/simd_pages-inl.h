@@ -36,46 +36,76 @@ HWY_INLINE hn::Vec<D> Fp16ToFloat(D d, V16 codes) {
 #endif
 }
 
-/// Lanes(d) elements at `from` (any alignment).
+/// Lanes(d) FP16 or FP32 elements at `from` (any alignment).
 template <KvDType kType, class D>
 HWY_INLINE hn::Vec<D> LoadPage(D d, const std::byte* from) {
-  const hn::Rebind<std::uint16_t, D> d16;
+  static_assert(kType != KvDType::kE4M3);
   if constexpr (kType == KvDType::kFp32) {
     return hn::LoadU(d, reinterpret_cast<const float*>(from));
-  } else if constexpr (kType == KvDType::kFp16) {
-    return Fp16ToFloat(d, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from)));
   } else {
-    // An E4M3 code is an FP16 code without the low mantissa bits and with a bias that is 8 less:
-    // sign and magnitude move into place, the value is 2^8 times the FP16's. Only the NaN code
-    // would look like a number.
-    const hn::Rebind<std::uint8_t, D> d8;
-    const auto code =
-        hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const std::uint8_t*>(from)));
-    const auto sign = hn::ShiftLeft<8>(hn::And(code, hn::Set(d16, std::uint16_t{0x80})));
-    const auto magnitude = hn::ShiftLeft<7>(hn::And(code, hn::Set(d16, std::uint16_t{0x7F})));
-    const auto is_nan = hn::Eq(magnitude, hn::Set(d16, std::uint16_t{0x3F80}));
-    const auto nan = hn::IfThenElseZero(is_nan, hn::Set(d16, std::uint16_t{0x7E00}));
-    const auto half = hn::Or(hn::Or(sign, magnitude), nan);
-    return hn::Mul(Fp16ToFloat(d, half), hn::Set(d, 256.0f));
+    const hn::Rebind<std::uint16_t, D> d16;
+    return Fp16ToFloat(d, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from)));
   }
+}
+
+/// FP16 codes of 2^-8 times the E4M3 codes at `from`, exactly. E4M3 is FP16 without the low
+/// mantissa bits and with a bias that is 8 less: sign and magnitude only move into place. The NaN
+/// code alone would look like a number.
+template <class D16>
+HWY_INLINE hn::Vec<D16> LoadE4M3AsFp16(D16 d16, const std::byte* from) {
+  const hn::RebindToSigned<D16> di16;
+  const hn::Rebind<std::int8_t, D16> d8;
+  const auto code = hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(from));
+  const auto moved = hn::ShiftLeft<7>(hn::BitCast(d16, hn::PromoteTo(di16, code)));
+  const auto half = hn::And(moved, hn::Set(d16, std::uint16_t{0xBF80}));  // bit 14: another sign
+  const auto nan_magnitude = hn::Set(d16, std::uint16_t{0x3F80});
+  const auto is_nan = hn::Eq(hn::And(half, nan_magnitude), nan_magnitude);
+  return hn::Or(half, hn::IfThenElseZero(is_nan, hn::Set(d16, std::uint16_t{0x7E00})));
+}
+
+// E4M3 codes that are decoded together: a vector of 16-bit lanes, where there is one.
+constexpr std::int64_t kE4M3Step =
+    (HWY_TARGET == HWY_SCALAR ? 1 : 2) *
+    static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+
+/// Decodes kE4M3Step codes.
+template <class D>
+HWY_INLINE void DecodeE4M3Codes(D d, const std::byte* from, float* to) {
+  const auto unit = hn::Set(d, 256.0f);
+#if HWY_TARGET == HWY_SCALAR
+  const hn::Rebind<std::uint16_t, D> d16;
+  hn::StoreU(hn::Mul(Fp16ToFloat(d, LoadE4M3AsFp16(d16, from)), unit), d, to);
+#else
+  const hn::Repartition<std::uint16_t, D> d16;
+  const hn::Half<decltype(d16)> half16;
+  const auto codes = LoadE4M3AsFp16(d16, from);
+  const auto low = Fp16ToFloat(d, hn::LowerHalf(half16, codes));
+  const auto high = Fp16ToFloat(d, hn::UpperHalf(half16, codes));
+  hn::StoreU(hn::Mul(low, unit), d, to);
+  hn::StoreU(hn::Mul(high, unit), d, to + kE4M3Step / 2);
+#endif
 }
 
 /// Decodes `count` consecutive elements.
 template <KvDType kType>
 HWY_INLINE void DecodeRun(const std::byte* from, std::int64_t count, float* to) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(LoadPage<kType>(d, from + i * SizeOf(kType)), d, to + i);
+  if constexpr (kType == KvDType::kE4M3) {
+    for (; i + kE4M3Step <= count; i += kE4M3Step) DecodeE4M3Codes(d, from + i, to + i);
+  } else {
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    for (; i + lanes <= count; i += lanes) {
+      hn::StoreU(LoadPage<kType>(d, from + i * SizeOf(kType)), d, to + i);
+    }
   }
   for (; i < count; ++i) to[i] = LoadKvElement(kType, from, i);
 }
 
-/// What a code with fewer bits needs to know about itself to be made from a float by rounding.
+/// A float format of fewer bits, as rounding to it needs to know it.
 struct SmallFloat {
   int shift;                      // mantissa bits that go
-  std::uint32_t rebias;           // float bits of the smallest normal, minus its code's bits
+  std::uint32_t rebias;           // float bits that shift down to code 0
   std::uint32_t smallest_normal;  // float bits
   float subnormal_magic;          // adding it leaves the rounded subnormal code in the low bits
   std::uint32_t overflow;         // float bits from which `largest` is stored
