@@ -26,6 +26,9 @@ struct Command {
 constexpr std::initializer_list<Command> kCommands = {
     {"inspect", "What a checkpoint holds", SetUpInspect},
     {"tokenize", "Token ids of a text", SetUpTokenize},
+    {"calibrate", "Measure the ranges of K and V over a corpus", SetUpCalibrate},
+    {"pack", "Publish measured ranges as a scale pack", SetUpPack},
+    {"materialize", "Bind a scale pack to its checkpoint", SetUpMaterialize},
     {"generate", "Continue a prompt, printing the text as it comes", SetUpGenerate},
     {"score", "What each token of a text costs under the model", SetUpScore},
 };

@@ -1,0 +1,169 @@
+// `kv8 calibrate`: ranges of K and V over a corpus, or a merge of such reports.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "calib/calibrate_model.h"
+#include "commands.h"
+#include "engine_flags.h"
+#include "interrupt.h"
+#include "output.h"
+
+namespace kv8 {
+namespace {
+
+struct CalibrateOptions {
+  CalibrationModel model;
+  CalibrationOptions calibration;
+  std::vector<std::filesystem::path> merge;
+  bool quiet = false;
+  bool json = false;
+};
+
+/// Progress on standard error: one line that renews itself on a terminal, else a line now and then.
+class ProgressPrinter {
+ public:
+  ProgressPrinter() : terminal_(::isatty(STDERR_FILENO) == 1), meter_(Interval(terminal_)) {}
+  ~ProgressPrinter() { EndLine(); }
+  ProgressPrinter(const ProgressPrinter&) = delete;
+  ProgressPrinter& operator=(const ProgressPrinter&) = delete;
+
+  void Show(const CalibrationProgress& progress) {
+    if (progress.pass != pass_) {
+      EndLine();
+      pass_ = progress.pass;
+      meter_ = ProgressMeter(Interval(terminal_));
+    }
+    const auto line =
+        meter_.Update(progress, std::chrono::steady_clock::now(), std::chrono::system_clock::now());
+    if (!line) return;
+    if (!terminal_) return Note(*line);
+    // Back to the first column, and clear what a longer line left.
+    std::fprintf(stderr, "\r%s\x1b[K", line->c_str());
+    open_line_ = true;
+  }
+
+ private:
+  static std::chrono::milliseconds Interval(bool terminal) {
+    return std::chrono::seconds(terminal ? 1 : 10);
+  }
+  void EndLine() {
+    if (open_line_) std::fputc('\n', stderr);
+    open_line_ = false;
+  }
+
+  bool terminal_;
+  ProgressMeter meter_;
+  std::string pass_;
+  bool open_line_ = false;
+};
+
+Json SideSummary(const SideStatistics& side) {
+  Json json = SideToJson(side);
+  json.erase("histogram");
+  return json;
+}
+
+Json ToJson(const CalibrationReport& report, const std::filesystem::path& output) {
+  Json layers = Json::array();
+  for (const LayerStatistics& layer : report.layers) {
+    layers.push_back(
+        {{"layer", layer.layer}, {"k", SideSummary(layer.k)}, {"v", SideSummary(layer.v)}});
+  }
+  return {{"report", output.string()},
+          {"documents", report.documents},
+          {"tokens", report.tokens},
+          {"partial_corpus", report.partial_corpus},
+          {"layers", layers}};
+}
+
+std::string SideText(const SideStatistics& side) {
+  const std::string clipped =
+      side.saturation_checked_count == 0
+          ? "not measured"
+          : fmt::format("{} of {}", side.saturated_count, side.saturation_checked_count);
+  return fmt::format("max {:9.4f}  scale {:.8f}  clipped {}", side.max_abs,
+                     ScaleForMaxAbs(side.max_abs), clipped);
+}
+
+std::string ToText(const CalibrationReport& report, const std::filesystem::path& output) {
+  std::string text;
+  for (const LayerStatistics& layer : report.layers) {
+    const char* const name = layer.layer == report.target_layers ? "draft" : "layer";
+    text += fmt::format("{} {:3} K  {}\n", name, layer.layer, SideText(layer.k));
+    text += fmt::format("{} {:3} V  {}\n", name, layer.layer, SideText(layer.v));
+  }
+  text += fmt::format("{} documents, {} tokens{}\n{}\n", report.documents, report.tokens,
+                      report.partial_corpus ? " (part of the corpus)" : "", output.string());
+  return text;
+}
+
+Result<CalibrationReport> Measure(const CalibrateOptions& options) {
+  CatchInterrupts();
+  ProgressPrinter printer;
+  return CalibrateModel(options.model, options.calibration,
+                        [&](const CalibrationProgress& progress) {
+                          if (!options.quiet) printer.Show(progress);
+                          return !Interrupted();
+                        });
+}
+
+Result<void> Calibrate(const CalibrateOptions& options) {
+  const std::filesystem::path& output = options.calibration.output;
+  auto report = options.merge.empty() ? Measure(options) : MergeReportFiles(options.merge, output);
+  if (!report.ok()) return std::move(report).error();
+  return options.json ? WriteJson(ToJson(*report, output)) : WriteText(ToText(*report, output));
+}
+
+/// What to measure: --model and --corpus, with the limits.
+void AddMeasureFlags(CLI::App& app, CalibrateOptions& options) {
+  CalibrationOptions& calibration = options.calibration;
+  auto* const model = app.add_option("--model", options.model.dir, "Checkpoint directory");
+  auto* const corpus = app.add_option("--corpus", calibration.corpus,
+                                      R"(JSON Lines with {"text": ...} or {"token_ids": [...]})");
+  auto* const merge = app.add_option("--merge", options.merge, "Merge these reports instead");
+  model->needs(corpus);
+  corpus->needs(model);
+  merge->excludes(model)->excludes(corpus);
+  app.add_option("--max-tokens", calibration.max_tokens, "Stop after this many tokens")
+      ->check(CLI::PositiveNumber)
+      ->excludes(merge);
+  app.add_option("--truncate", calibration.truncate,
+                 "Cut longer documents to this many tokens; without it, one that the model cannot "
+                 "hold is refused")
+      ->check(CLI::PositiveNumber)
+      ->excludes(merge);
+  app.add_option("--saturation-tokens", calibration.saturation_tokens,
+                 "Tokens of the second pass, which counts what an E4M3 cache clips; 0: none; "
+                 "without it: all")
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(merge);
+  app.add_flag("--restart", calibration.restart, "Forget an unfinished run of this output")
+      ->excludes(merge);
+}
+
+}  // namespace
+
+CommandRun SetUpCalibrate(CLI::App& app) {
+  auto options = std::make_shared<CalibrateOptions>();
+  AddMeasureFlags(app, *options);
+  app.add_option("--output", options->calibration.output, "Report to write; must not exist")
+      ->required();
+  app.add_option("--backend", options->model.backend,
+                 "Implementation of the ops: simd or reference")
+      ->capture_default_str();
+  app.add_option("--threads", options->model.threads, "Threads; 0: one per hardware thread")
+      ->check(NumberWithin(0, 1024))
+      ->capture_default_str();
+  app.add_flag("--quiet", options->quiet, "No progress on standard error");
+  AddJsonFlag(app, options->json);
+  app.final_callback([&app] {
+    if (app.count("--model") + app.count("--merge") == 0) {
+      throw CLI::RequiredError("--model with --corpus, or --merge");
+    }
+  });
+  return [options] { return Calibrate(*options); };
+}
+
+}  // namespace kv8
