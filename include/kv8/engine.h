@@ -82,13 +82,22 @@ class Engine {
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   ~Engine();
 
-  /// Runs one request to its end. `on_token` may be empty.
-  /// Errors: kInvalidArgument for an empty prompt, ids outside the vocabulary, lengths beyond
-  /// max_model_len and sampling values out of range.
+  /// Puts a request in line; Step works on it. Callbacks run inside Step or Cancel; they may be
+  /// empty, and only `on_done` may call the engine. Errors: kInvalidArgument for an empty prompt,
+  /// ids outside the vocabulary, lengths beyond max_model_len and sampling values out of range;
+  /// those of reading tokenizer.json when text is wanted.
+  Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
+  /// Schedules, runs and commits one batch of rows. False when no work is left.
+  bool Step();
+  /// Ends a request at any point; its completion says kCancelled. Nothing for an unknown id.
+  void Cancel(RequestId id);
+
+  /// Runs one request to its end, and whatever else was submitted along with it. `on_token` may be
+  /// empty. Errors: as Submit.
   Result<Completion> Generate(const Request& request, const TokenCallback& on_token = {});
 
   /// Negative log-likelihood of `ids` through prefill kernels, and the `top_logprobs` best tokens
-  /// of each position. Errors: as Generate.
+  /// of each position. Errors: as Submit.
   Result<Score> ScoreTokens(std::span<const TokenId> ids, int top_logprobs = 0);
 
   const ModelInfo& model() const;

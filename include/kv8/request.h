@@ -119,4 +119,7 @@ struct Completion {
   SpeculationStats speculation;
 };
 
+/// Called once, when a request is complete or cancelled.
+using DoneCallback = std::function<void(Completion)>;
+
 }  // namespace kv8

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cassert>
+#include <cstring>
 
 #include "base/checked.h"
 
@@ -60,6 +61,39 @@ IndexPages KvCache::Index(int layer, std::span<const BlockId> blocks) {
       .pool = memory_.get() + plan_.kv_bytes() + layer * plan_.blocks * plan_.index.block_bytes(),
       .layout = plan_.index,
       .blocks = blocks};
+}
+
+template <class Visit>
+void KvCache::ForEachPiece(BlockId block, Visit&& visit) const {
+  std::byte* pool = memory_.get();
+  for (const std::int64_t bytes : {plan_.kv.block_bytes(), plan_.index.block_bytes()}) {
+    for (std::int64_t layer = 0; layer < plan_.layers; ++layer) {
+      visit(pool + static_cast<std::int64_t>(block) * bytes, static_cast<std::size_t>(bytes));
+      pool += plan_.blocks * bytes;
+    }
+  }
+}
+
+void KvCache::CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) const {
+  assert(to.size() == blocks.size() * static_cast<std::size_t>(block_bytes()));
+  std::byte* next = to.data();
+  for (const BlockId block : blocks) {
+    ForEachPiece(block, [&](const std::byte* piece, std::size_t bytes) {
+      std::memcpy(next, piece, bytes);
+      next += bytes;
+    });
+  }
+}
+
+void KvCache::CopyIn(std::span<const std::byte> from, std::span<const BlockId> blocks) {
+  assert(from.size() == blocks.size() * static_cast<std::size_t>(block_bytes()));
+  const std::byte* next = from.data();
+  for (const BlockId block : blocks) {
+    ForEachPiece(block, [&](std::byte* piece, std::size_t bytes) {
+      std::memcpy(piece, next, bytes);
+      next += bytes;
+    });
+  }
 }
 
 }  // namespace kv8

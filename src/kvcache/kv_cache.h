@@ -1,6 +1,7 @@
 // Memory of the paged K/V and index pools of every QSA layer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -44,6 +45,13 @@ class KvCache {
   const KvCachePlan& plan() const { return plan_; }
   KvPages Kv(int layer, std::span<const BlockId> blocks);
   IndexPages Index(int layer, std::span<const BlockId> blocks);
+  /// Bytes of one block over all layers, K/V and index keys.
+  std::int64_t block_bytes() const {
+    return plan_.layers * (plan_.kv.block_bytes() + plan_.index.block_bytes());
+  }
+  /// Copies whole blocks to or from host memory of blocks.size() * block_bytes().
+  void CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) const;
+  void CopyIn(std::span<const std::byte> from, std::span<const BlockId> blocks);
   /// Clipped values so far, per layer.
   std::vector<SaturationCount>& saturation() { return saturation_; }
   const std::vector<SaturationCount>& saturation() const { return saturation_; }
@@ -57,6 +65,9 @@ class KvCache {
   };
 
   KvCache() = default;
+  /// Calls visit(memory, bytes) for each piece of a block, in a fixed order.
+  template <class Visit>
+  void ForEachPiece(BlockId block, Visit&& visit) const;
 
   KvCachePlan plan_;
   std::vector<StoreScales> scales_;

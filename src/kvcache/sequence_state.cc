@@ -38,6 +38,11 @@ void SequenceState::Reset() {
   std::fill(context_.begin(), context_.end(), layout_.eos);
 }
 
+void SequenceState::CopyFrom(const SequenceState& other) {
+  std::copy(other.floats_.begin(), other.floats_.end(), floats_.begin());
+  std::copy(other.context_.begin(), other.context_.end(), context_.begin());
+}
+
 std::span<float> SequenceState::GdnConv(int gdn_layer) {
   const std::int64_t per_layer = layout_.gdn_conv_floats() + layout_.gdn_state_floats();
   return Piece(floats_, gdn_layer * per_layer, layout_.gdn_conv_floats());

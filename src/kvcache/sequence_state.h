@@ -43,6 +43,8 @@ class SequenceState {
 
   /// Back to the empty sequence.
   void Reset();
+  /// Becomes equal to `other`, which has the same layout.
+  void CopyFrom(const SequenceState& other);
 
   std::span<float> GdnConv(int gdn_layer);
   std::span<float> GdnState(int gdn_layer);

@@ -1,0 +1,66 @@
+#include "kv8/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/engine_impl.h"
+#include "engine/options.h"
+#include "engine/request_check.h"
+
+namespace kv8 {
+
+Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
+  KV8_RETURN_IF_ERROR(CheckOptions(options));
+  KV8_ASSIGN_OR_RETURN(LoadedModel loaded,
+                       LoadedModel::Open({.dir = options.model,
+                                          .scale_pack = options.scale_pack,
+                                          .kv_dtype = options.kv_dtype,
+                                          .with_draft = options.speculative_tokens > 0,
+                                          .backend = options.backend}));
+  if (options.speculative_tokens > 0) {
+    return Error{Code::kUnsupported, "speculative decoding is not part of this build",
+                 "--speculative-tokens", "run without it"};
+  }
+  auto model = std::make_unique<const LoadedModel>(std::move(loaded));
+  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, *model));
+  KV8_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Runner::Create(*model, setup.runner));
+  return std::unique_ptr<Engine>(new Engine(
+      std::make_unique<Impl>(options.model, setup, std::move(model), std::move(runner))));
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+Result<RequestId> Engine::Submit(Request request, TokenCallback on_token, DoneCallback on_done) {
+  return impl_->Submit(std::move(request), std::move(on_token), std::move(on_done));
+}
+
+bool Engine::Step() {
+  return impl_->Step();
+}
+
+void Engine::Cancel(RequestId id) {
+  impl_->Cancel(id);
+}
+
+Result<Completion> Engine::Generate(const Request& request, const TokenCallback& on_token) {
+  std::optional<Completion> done;
+  const auto keep = [&done](Completion completion) { done = std::move(completion); };
+  KV8_RETURN_IF_ERROR(impl_->Submit(request, on_token, keep));
+  while (!done) impl_->Step();
+  return std::move(*done);
+}
+
+Result<Score> Engine::ScoreTokens(std::span<const TokenId> ids, int top_logprobs) {
+  return impl_->ScoreTokens(ids, top_logprobs);
+}
+
+const ModelInfo& Engine::model() const {
+  return impl_->model();
+}
+
+KvCacheInfo Engine::kv_cache() const {
+  return impl_->kv_cache();
+}
+
+}  // namespace kv8

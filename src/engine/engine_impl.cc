@@ -1,0 +1,215 @@
+#include "engine/engine_impl.h"
+
+#include <utility>
+
+#include "engine/request_check.h"
+#include "engine/request_flow.h"
+
+namespace kv8 {
+namespace {
+
+/// Collects log-probabilities of the prompt while it is computed.
+PromptRowSink PromptLogprobs(RequestRecord& record, int top) {
+  return [&record, top](std::int64_t position, std::span<const float> logits) {
+    const auto next = static_cast<std::size_t>(position) + 1;
+    if (next == record.request.prompt.size()) return;
+    record.completion.prompt_logprobs.push_back(
+        LogprobsOf(logits, record.request.prompt[next], top));
+  };
+}
+
+/// Adds one row to a score.
+void ScoreRow(std::span<const TokenId> ids, std::int64_t position, std::span<const float> logits,
+              int top, Score& score) {
+  const TokenId best = ArgMaxToken(logits);
+  score.argmax.push_back(best);
+  const auto next = static_cast<std::size_t>(position) + 1;
+  if (next < ids.size()) {
+    score.nll.push_back(static_cast<float>(NegativeLogLikelihood(logits, ids[next])));
+  }
+  if (top > 0) score.top_logprobs.push_back(LogprobsOf(logits, best, top).top);
+}
+
+}  // namespace
+
+Engine::Impl::Impl(std::filesystem::path dir, const EngineSetup& setup,
+                   std::unique_ptr<const LoadedModel> model, std::unique_ptr<Runner> runner)
+    : dir_(std::move(dir)),
+      loaded_(std::move(model)),
+      runner_(std::move(runner)),
+      scheduler_(setup.scheduler, setup.runner.cache.blocks),
+      max_choices_(setup.scheduler.max_num_seqs) {
+  const ModelConfig& config = loaded_->model().config();
+  info_ = {.vocab = config.vocab,
+           .max_model_len = setup.max_model_len,
+           .stop_ids = loaded_->checkpoint().stop_ids(),
+           .has_draft_head = config.mtp.has_value()};
+}
+
+Result<const Tokenizer*> Engine::Impl::LoadTokenizer() {
+  if (!tokenizer_) {
+    KV8_ASSIGN_OR_RETURN(Tokenizer loaded, Tokenizer::Load(dir_ / "tokenizer.json"));
+    tokenizer_.emplace(std::move(loaded));
+  }
+  return &*tokenizer_;
+}
+
+Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
+                                       DoneCallback on_done) {
+  KV8_RETURN_IF_ERROR(CheckRequest(request, {info_.vocab, info_.max_model_len, max_choices_}));
+  const Tokenizer* tokenizer = nullptr;
+  if (request.text || !request.stop.empty()) {
+    KV8_ASSIGN_OR_RETURN(tokenizer, LoadTokenizer());
+  }
+  const RequestId id{next_id_++};
+  auto record = MakeRecord(id, std::move(request), next_arrival_, info_.max_model_len, tokenizer);
+  record->on_token = std::move(on_token);
+  record->on_done = std::move(on_done);
+  if (const auto top = record->request.prompt_logprobs) {
+    record->sequences.front()->prompt_rows = PromptLogprobs(*record, *top);
+  }
+  Enqueue(std::move(record));
+  return id;
+}
+
+RequestRecord& Engine::Impl::Enqueue(std::unique_ptr<RequestRecord> record) {
+  RequestRecord& added = *record;
+  next_arrival_ += added.sequences.size();
+  for (const auto& sequence : added.sequences) scheduler_.Add(*sequence);
+  requests_.emplace(added.completion.id, std::move(record));
+  return added;
+}
+
+bool Engine::Impl::Step() {
+  scheduler_.Schedule(plan_);
+  MarkStarted(plan_);
+  runner_->Run(plan_);
+  Commit(plan_);
+  DeliverFinished();
+  return !scheduler_.idle();
+}
+
+void Engine::Impl::MarkStarted(const StepPlan& plan) {
+  for (const PlanItem& item : plan.items) {
+    RequestRecord& record = *item.sequence->request;
+    if (!record.started) record.started = Clock::now();
+  }
+}
+
+void Engine::Impl::Commit(const StepPlan& plan) {
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const PlanItem& item = plan.items[i];
+    Sequence& sequence = *item.sequence;
+    if (sequence.stage == Stage::kFinished) continue;  // its request was cancelled in this step
+    const bool yields = item.yields_token();
+    if (item.phase == Phase::kPrefill) {
+      CommitPrefill(sequence, item.rows);
+    } else {
+      sequence.computed += item.rows;
+    }
+    if (!yields) continue;
+    if (sequence.size() == sequence.max_total) {
+      Finish(sequence, FinishReason::kLength);  // no output was asked for
+    } else {
+      CommitToken(sequence, runner_->Logits(i).row(0));
+    }
+  }
+}
+
+void Engine::Impl::CommitPrefill(Sequence& sequence, std::int64_t rows) {
+  RequestRecord& record = *sequence.request;
+  sequence.computed += rows;
+  if (sequence.computed < sequence.prompt_tokens) return;
+  sequence.stage = Stage::kDecode;
+  if (!record.first_token) record.first_token = Clock::now();
+}
+
+void Engine::Impl::CommitToken(Sequence& sequence, std::span<float> logits) {
+  const Request& request = sequence.request->request;
+  // Log-probabilities are the model's own: taken before anything changes the logits.
+  std::vector<float> raw;
+  if (request.logprobs) raw.assign(logits.begin(), logits.end());
+  Sampler::Adjust(request.sampling, sequence.history, logits);
+  NewToken chosen{sampler_.Next(request.sampling, logits, sequence.choice, sequence.size()), {}};
+  if (request.logprobs) chosen.logprobs = LogprobsOf(raw, chosen.token, *request.logprobs);
+  const FinishReason reason = AppendToken(sequence, std::move(chosen), info_.stop_ids);
+  if (reason == FinishReason::kCancelled) {
+    FinishAll(*sequence.request, reason);
+  } else if (reason != FinishReason::kNone) {
+    Finish(sequence, reason);
+  }
+}
+
+void Engine::Impl::Finish(Sequence& sequence, FinishReason reason) {
+  scheduler_.Remove(sequence);
+  runner_->Forget(sequence);
+  if (EndSequence(sequence, reason)) finished_.push_back(sequence.request->completion.id);
+}
+
+void Engine::Impl::FinishAll(RequestRecord& record, FinishReason reason) {
+  for (const auto& sequence : record.sequences) {
+    if (sequence->stage != Stage::kFinished) Finish(*sequence, reason);
+  }
+}
+
+void Engine::Impl::Cancel(RequestId id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  FinishAll(*found->second, FinishReason::kCancelled);
+  DeliverFinished();
+}
+
+void Engine::Impl::DeliverFinished() {
+  while (!finished_.empty()) {
+    // Out of every table first: the callback may submit the next request.
+    auto node = requests_.extract(finished_.back());
+    finished_.pop_back();
+    Deliver(*node.mapped());
+  }
+}
+
+Result<Score> Engine::Impl::ScoreTokens(std::span<const TokenId> ids, int top_logprobs) {
+  Request request;
+  request.prompt.assign(ids.begin(), ids.end());
+  request.max_tokens = 0;
+  request.prompt_logprobs = top_logprobs;
+  KV8_RETURN_IF_ERROR(CheckRequest(request, {info_.vocab, info_.max_model_len, max_choices_}));
+  Score score;
+  bool done = false;
+  auto record = MakeRecord(RequestId{next_id_++}, std::move(request), next_arrival_,
+                           info_.max_model_len, nullptr);
+  record->sequences.front()->prompt_rows = [&](std::int64_t position,
+                                               std::span<const float> logits) {
+    ScoreRow(ids, position, logits, top_logprobs, score);
+  };
+  record->on_done = [&](const Completion& completion) {
+    done = true;
+    score.seconds = completion.timings.prefill_seconds;
+  };
+  Enqueue(std::move(record));
+  while (!done) Step();
+  return score;
+}
+
+KvCacheInfo Engine::Impl::kv_cache() const {
+  const KvCachePlan& plan = runner_->cache().plan();
+  KvCacheInfo info{.dtype = plan.kv.dtype,
+                   .bytes_per_token = plan.kv_bytes_per_token(),
+                   .blocks = plan.blocks,
+                   .free_blocks = scheduler_.blocks().free_count(),
+                   .bytes = plan.kv_bytes(),
+                   .index_bytes = plan.index_bytes(),
+                   .state_bytes = loaded_->model().SequenceLayout(loaded_->with_draft()).bytes(),
+                   .scale_pack_id = loaded_->scale_pack_id()};
+  const Model& model = loaded_->model();
+  for (int i = 0; i < static_cast<int>(plan.layers); ++i) {
+    const SaturationCount& clipped = runner_->cache().saturation()[static_cast<std::size_t>(i)];
+    info.layers.push_back({.layer = model.LayerOfKv(i),
+                           .draft = i >= model.KvLayers(false),
+                           .saturated_k = clipped.k,
+                           .saturated_v = clipped.v});
+  }
+  return info;
+}
+
+}  // namespace kv8

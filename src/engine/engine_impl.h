@@ -1,0 +1,60 @@
+// The engine behind its public face: step = schedule, run, commit.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/options.h"
+#include "engine/runner.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "kv8/engine.h"
+#include "text/tokenizer.h"
+
+namespace kv8 {
+
+class Engine::Impl {
+ public:
+  Impl(std::filesystem::path dir, const EngineSetup& setup,
+       std::unique_ptr<const LoadedModel> model, std::unique_ptr<Runner> runner);
+
+  Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
+  bool Step();
+  void Cancel(RequestId id);
+  Result<Score> ScoreTokens(std::span<const TokenId> ids, int top_logprobs);
+
+  const ModelInfo& model() const { return info_; }
+  KvCacheInfo kv_cache() const;
+
+ private:
+  Result<const Tokenizer*> LoadTokenizer();
+  RequestRecord& Enqueue(std::unique_ptr<RequestRecord> record);
+  static void MarkStarted(const StepPlan& plan);
+  void Commit(const StepPlan& plan);
+  void CommitPrefill(Sequence& sequence, std::int64_t rows);
+  void CommitToken(Sequence& sequence, std::span<float> logits);
+  void Finish(Sequence& sequence, FinishReason reason);
+  void FinishAll(RequestRecord& record, FinishReason reason);
+  void DeliverFinished();
+
+  const std::filesystem::path dir_;
+  std::unique_ptr<const LoadedModel> loaded_;
+  std::unique_ptr<Runner> runner_;
+  Scheduler scheduler_;
+  Sampler sampler_;
+  ModelInfo info_;
+  int max_choices_;
+  std::optional<Tokenizer> tokenizer_;  // loaded when a request first wants text
+
+  std::map<RequestId, std::unique_ptr<RequestRecord>> requests_;
+  std::vector<RequestId> finished_;  // complete, to be delivered when the step is over
+  std::uint64_t next_id_ = 1;
+  std::uint64_t next_arrival_ = 0;
+  StepPlan plan_;
+};
+
+}  // namespace kv8

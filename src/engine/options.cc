@@ -1,0 +1,94 @@
+#include "engine/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/checked.h"
+
+namespace kv8 {
+namespace {
+
+static_assert(kKvBlockTokens == kBlockTokens);
+
+// More than any machine runs; bounds what the fixed buffers can grow to.
+constexpr int kMaxSeqs = 4096;
+constexpr int kMaxThreads = 1024;
+constexpr std::int64_t kMaxPrefillChunk = 65536;
+constexpr int kMaxSpeculativeTokens = 5;
+
+Result<void> CheckRange(std::int64_t value, std::int64_t low, std::int64_t high, const char* flag) {
+  if (value >= low && value <= high) return {};
+  return Error{Code::kInvalidArgument, fmt::format("{} is outside [{}, {}]", value, low, high),
+               flag, "use a value in that range"};
+}
+
+Result<std::int64_t> ModelLength(std::int64_t asked, const ModelConfig& config) {
+  if (asked == 0) return config.max_positions;
+  if (asked <= config.max_positions) return asked;
+  return Error{Code::kInvalidArgument,
+               fmt::format("{} tokens asked for, the checkpoint was made for {}", asked,
+                           config.max_positions),
+               "--max-model-len", "use at most the checkpoint's max_position_embeddings"};
+}
+
+Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& model,
+                              std::int64_t max_model_len) {
+  const std::int64_t layers = model.model().KvLayers(model.with_draft());
+  KvCachePlan plan =
+      KvCachePlan::ForTokens(model.model().config().qsa, options.kv_dtype, layers, max_model_len);
+  if (!options.kv_memory) {
+    plan.blocks *= options.max_num_seqs;
+    return plan;
+  }
+  const std::int64_t needed = plan.kv_bytes() + plan.index_bytes();
+  if (*options.kv_memory < needed) {
+    return Error{Code::kResourceExhausted,
+                 fmt::format("{} bytes given, one sequence of {} tokens needs {}",
+                             *options.kv_memory, max_model_len, needed),
+                 "--kv-memory", "give the cache more memory or lower --max-model-len"};
+  }
+  plan.blocks = *options.kv_memory / (needed / plan.blocks);
+  return plan;
+}
+
+}  // namespace
+
+Result<void> CheckOptions(const EngineOptions& options) {
+  KV8_RETURN_IF_ERROR(
+      CheckRange(options.speculative_tokens, 0, kMaxSpeculativeTokens, "--speculative-tokens"));
+  KV8_RETURN_IF_ERROR(CheckRange(options.max_num_seqs, 1, kMaxSeqs, "--max-num-seqs"));
+  KV8_RETURN_IF_ERROR(CheckRange(options.threads, 0, kMaxThreads, "--threads"));
+  if (options.max_model_len < 0) {
+    return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.max_model_len),
+                 "--max-model-len", "use a positive number, or 0 for the checkpoint's"};
+  }
+  KV8_RETURN_IF_ERROR(
+      CheckRange(options.prefill_chunk, kBlockTokens, kMaxPrefillChunk, "--prefill-chunk"));
+  if (options.prefill_chunk % kBlockTokens != 0) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} is not a multiple of {}", options.prefill_chunk, kBlockTokens),
+                 "--prefill-chunk", "round it to whole blocks"};
+  }
+  return {};
+}
+
+Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model) {
+  EngineSetup setup;
+  KV8_ASSIGN_OR_RETURN(setup.max_model_len,
+                       ModelLength(options.max_model_len, model.model().config()));
+  KV8_ASSIGN_OR_RETURN(setup.runner.cache, PlanCache(options, model, setup.max_model_len));
+  setup.runner.slots = options.max_num_seqs;
+  // A full chunk fits beside every other sequence's token.
+  setup.runner.max_rows = options.prefill_chunk + options.max_num_seqs;
+  setup.runner.threads = options.threads > 0
+                             ? options.threads
+                             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  setup.scheduler = {.max_num_seqs = options.max_num_seqs,
+                     .prefill_chunk = options.prefill_chunk,
+                     .max_step_rows = setup.runner.max_rows};
+  return setup;
+}
+
+}  // namespace kv8

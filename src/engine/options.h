@@ -1,0 +1,27 @@
+// Engine options with every default filled in, checked against the checkpoint.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/runner.h"
+#include "engine/scheduler.h"
+#include "kv8/engine.h"
+#include "model/loaded_model.h"
+
+namespace kv8 {
+
+/// What scheduler and runner are built with.
+struct EngineSetup {
+  std::int64_t max_model_len = 0;
+  SchedulerLimits scheduler;
+  RunnerLimits runner;
+};
+
+/// What can be checked before anything is opened. Errors: kInvalidArgument, naming the flag.
+Result<void> CheckOptions(const EngineOptions& options);
+
+/// Errors: kInvalidArgument for limits that the checkpoint contradicts; kResourceExhausted for a
+/// kv_memory below one sequence of max_model_len, with both numbers.
+Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model);
+
+}  // namespace kv8

@@ -1,0 +1,139 @@
+#include "engine/runner.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kv8 {
+namespace {
+
+// Rows of prompt logits computed at a time: bounds memory whatever the prompt.
+constexpr std::int64_t kPromptLogitRows = 32;
+
+std::int64_t StreamWidth(const ModelConfig& config) {
+  return static_cast<std::int64_t>(config.streams) * config.hidden;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runner>> Runner::Create(const LoadedModel& model,
+                                               const RunnerLimits& limits) {
+  KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(limits.cache, model.scales()));
+  return std::unique_ptr<Runner>(new Runner(model, limits, std::move(cache)));
+}
+
+Runner::Runner(const LoadedModel& model, const RunnerLimits& limits, KvCache cache)
+    : model_(model.model()),
+      layout_(model_.SequenceLayout(model.with_draft())),
+      width_(StreamWidth(model_.config())),
+      vocab_(model_.config().vocab),
+      pool_(limits.threads),
+      cache_(std::move(cache)),
+      workspace_(model_.config()) {
+  workspace_.Resize(limits.max_rows);
+  for (int i = 0; i < limits.slots; ++i) states_.emplace_back(layout_);
+  ids_.reserve(static_cast<std::size_t>(limits.max_rows));
+  rows_.reserve(static_cast<std::size_t>(limits.slots));
+  item_logits_.reserve(static_cast<std::size_t>(limits.slots));
+  const auto logit_rows = std::max<std::int64_t>(limits.slots, kPromptLogitRows);
+  streams_.resize(static_cast<std::size_t>(limits.max_rows * width_));
+  token_streams_.resize(static_cast<std::size_t>(logit_rows * width_));
+  logits_.resize(static_cast<std::size_t>(logit_rows * vocab_));
+}
+
+std::int64_t Runner::activation_bytes() const {
+  return workspace_.bytes() +
+         static_cast<std::int64_t>((streams_.size() + token_streams_.size() + logits_.size()) *
+                                   sizeof(float));
+}
+
+ForwardContext Runner::Context() {
+  return ForwardContext{OpContext{pool_}, cache_, workspace_};
+}
+
+Matrix Runner::Streams(std::int64_t rows) {
+  return Matrix(streams_.data(), rows, width_);
+}
+
+void Runner::Run(const StepPlan& plan) {
+  for (const PlanSave& save : plan.saves) Save(save);
+  for (const Sequence* sequence : plan.restores) Restore(*sequence);
+  ids_.clear();
+  rows_.clear();
+  item_logits_.clear();
+  if (plan.items.empty()) return;
+  for (const PlanItem& item : plan.items) AddRows(item);
+  model_.Forward(Context(), Batch{ids_, rows_}, Streams(plan.rows));
+  FeedPromptRows(plan);
+  ComputeLogits(plan);
+}
+
+void Runner::Save(const PlanSave& save) {
+  Saved saved{SequenceState(layout_), {}};
+  saved.state.CopyFrom(states_[static_cast<std::size_t>(save.slot)]);
+  saved.blocks.resize(save.blocks.size() * static_cast<std::size_t>(cache_.block_bytes()));
+  cache_.CopyOut(save.blocks, saved.blocks);
+  saved_.insert_or_assign(save.sequence, std::move(saved));
+}
+
+void Runner::Restore(const Sequence& sequence) {
+  const auto saved = saved_.find(&sequence);
+  states_[static_cast<std::size_t>(sequence.slot)].CopyFrom(saved->second.state);
+  const std::size_t blocks =
+      saved->second.blocks.size() / static_cast<std::size_t>(cache_.block_bytes());
+  cache_.CopyIn(saved->second.blocks, std::span(sequence.blocks).first(blocks));
+  saved_.erase(saved);
+}
+
+void Runner::AddRows(const PlanItem& item) {
+  const Sequence& sequence = *item.sequence;
+  SequenceState& state = states_[static_cast<std::size_t>(sequence.slot)];
+  if (sequence.computed == 0) state.Reset();
+  rows_.push_back({.row_begin = static_cast<std::int64_t>(ids_.size()),
+                   .row_count = item.rows,
+                   .first_position = sequence.computed,
+                   .phase = item.phase,
+                   .state = &state,
+                   .blocks = sequence.blocks});
+  const auto first = sequence.tokens.begin() + sequence.computed;
+  ids_.insert(ids_.end(), first, first + item.rows);
+}
+
+void Runner::FeedPromptRows(const StepPlan& plan) {
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const Sequence& sequence = *plan.items[i].sequence;
+    if (!sequence.prompt_rows || plan.items[i].phase != Phase::kPrefill) continue;
+    const SequenceRows& rows = rows_[i];
+    for (std::int64_t first = 0; first < rows.row_count; first += kPromptLogitRows) {
+      const std::int64_t count = std::min(kPromptLogitRows, rows.row_count - first);
+      const Matrix logits(logits_.data(), count, vocab_);
+      model_.Logits(Context(), Streams(plan.rows).Rows(rows.row_begin + first, count), logits);
+      for (std::int64_t r = 0; r < count; ++r) {
+        sequence.prompt_rows(rows.first_position + first + r, logits.row(r));
+      }
+    }
+  }
+}
+
+void Runner::ComputeLogits(const StepPlan& plan) {
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const PlanItem& item = plan.items[i];
+    const std::int64_t count = !item.yields_token()           ? 0
+                               : item.phase == Phase::kDecode ? item.rows
+                                                              : 1;
+    const float* from =
+        streams_.data() + (rows_[i].row_begin + rows_[i].row_count - count) * width_;
+    std::copy_n(from, count * width_, token_streams_.data() + total * width_);
+    item_logits_.emplace_back(logits_.data() + total * vocab_, count, vocab_);
+    total += count;
+  }
+  if (total == 0) return;
+  model_.Logits(Context(), ConstMatrix(token_streams_.data(), total, width_),
+                Matrix(logits_.data(), total, vocab_));
+}
+
+Matrix Runner::Logits(std::size_t i) {
+  return item_logits_[i];
+}
+
+}  // namespace kv8

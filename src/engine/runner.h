@@ -1,0 +1,82 @@
+// Executes a plan: owns every tensor of the engine besides the weights.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "engine/scheduler.h"
+#include "kvcache/kv_cache.h"
+#include "kvcache/sequence_state.h"
+#include "model/loaded_model.h"
+
+namespace kv8 {
+
+struct RunnerLimits {
+  KvCachePlan cache;
+  int slots = 1;                // recurrent states
+  std::int64_t max_rows = 512;  // of one step
+  int threads = 1;
+};
+
+/// Does what it is told; decides nothing. S*H is the width of a row's residual streams, V the
+/// vocabulary.
+class Runner {
+ public:
+  /// `model` must outlive the runner. Errors: kResourceExhausted for the cache.
+  static Result<std::unique_ptr<Runner>> Create(const LoadedModel& model,
+                                                const RunnerLimits& limits);
+
+  /// Saves, restores, runs all rows, feeds prompt-row sinks, and computes the logits of every row
+  /// of generated tokens and of prompts' last rows.
+  void Run(const StepPlan& plan);
+
+  /// Logits of item `i` of the last plan, [rows,V]: all its rows in decode, the last in prefill.
+  /// Empty for an item that yields no token. May be changed in place.
+  Matrix Logits(std::size_t i);
+
+  /// Drops what is kept for a sequence outside of the pools.
+  void Forget(const Sequence& sequence) { saved_.erase(&sequence); }
+
+  const KvCache& cache() const { return cache_; }
+  std::int64_t activation_bytes() const;
+
+ private:
+  struct Saved {
+    SequenceState state;
+    std::vector<std::byte> blocks;
+  };
+
+  Runner(const LoadedModel& model, const RunnerLimits& limits, KvCache cache);
+
+  void Save(const PlanSave& save);
+  void Restore(const Sequence& sequence);
+  void AddRows(const PlanItem& item);
+  void FeedPromptRows(const StepPlan& plan);
+  void ComputeLogits(const StepPlan& plan);
+  Matrix Streams(std::int64_t rows);
+  ForwardContext Context();
+
+  const Model& model_;
+  const StateLayout layout_;
+  const std::int64_t width_;  // S*H
+  const std::int64_t vocab_;
+  ThreadPool pool_;
+  KvCache cache_;
+  Workspace workspace_;
+  std::vector<SequenceState> states_;  // by slot
+  std::unordered_map<const Sequence*, Saved> saved_;
+
+  // Of the step in hand.
+  std::vector<TokenId> ids_;
+  std::vector<SequenceRows> rows_;
+  std::vector<float> streams_;        // [max_rows,S*H]
+  std::vector<float> token_streams_;  // [logit rows,S*H]
+  std::vector<float> logits_;         // [logit rows,V]
+  std::vector<Matrix> item_logits_;
+};
+
+}  // namespace kv8

@@ -1,0 +1,73 @@
+// A request inside the engine, and the sequences that work on it. Host data only, no tensors.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/text_output.h"
+#include "engine/token_history.h"
+#include "kv8/request.h"
+#include "kvcache/layout.h"
+
+namespace kv8 {
+
+using Clock = std::chrono::steady_clock;
+
+/// Receives the raw logits of prompt row `position` (what follows it), during the call only.
+using PromptRowSink = std::function<void(std::int64_t position, std::span<const float> logits)>;
+
+struct RequestRecord;
+
+/// Where a sequence is in its life.
+enum class Stage {
+  kWaiting,    // holds nothing
+  kPreempted,  // its cache and state are saved outside of the pools
+  kPrefill,    // holds blocks and a state slot
+  kDecode,     // the same, and the prompt is computed
+  kFinished,   // holds nothing
+};
+
+/// One continuation of a prompt.
+struct Sequence {
+  RequestRecord* request = nullptr;
+  int choice = 0;
+  std::uint64_t arrival = 0;  // lower is served first
+  Stage stage = Stage::kWaiting;
+
+  std::vector<TokenId> tokens;  // prompt, then output
+  std::int64_t prompt_tokens = 0;
+  std::int64_t max_total = 0;  // tokens at which it ends
+  std::int64_t computed = 0;   // leading tokens that cache and state contain
+
+  std::vector<BlockId> blocks;
+  int slot = -1;                        // of recurrent state
+  std::uint64_t last_prefill_step = 0;  // for taking turns
+  PromptRowSink prompt_rows;            // may be empty
+
+  TokenHistory history;
+  std::optional<TextOutput> text;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+  bool running() const { return stage == Stage::kPrefill || stage == Stage::kDecode; }
+};
+
+/// A submitted request and its answer in the making.
+struct RequestRecord {
+  Request request;
+  TokenCallback on_token;
+  std::function<void(Completion)> on_done;
+  Completion completion;
+  std::vector<std::unique_ptr<Sequence>> sequences;  // one per choice
+  int unfinished = 0;
+  Clock::time_point submitted;
+  std::optional<Clock::time_point> started;      // first row scheduled
+  std::optional<Clock::time_point> first_token;  // prompt done
+  Clock::time_point last_token;
+};
+
+}  // namespace kv8

@@ -1,0 +1,151 @@
+// Filters, penalties and draws of the sampler.
+#include "engine/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace kv8::test {
+namespace {
+
+using testing::ElementsAre;
+
+SamplingOptions AtTemperature(float temperature) {
+  SamplingOptions options;
+  options.temperature = temperature;
+  return options;
+}
+
+/// Pearson's statistic of counts against probabilities.
+double ChiSquare(std::span<const std::int64_t> counts, std::span<const double> probabilities) {
+  const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0LL));
+  double sum = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const double expected = total * probabilities[i];
+    const double difference = static_cast<double>(counts[i]) - expected;
+    sum += difference * difference / expected;
+  }
+  return sum;
+}
+
+TEST(Sampler, ArgMaxTakesTheLowerIdOfATieAndNeverNaN) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(ArgMaxToken(std::vector<float>{nan, 1, 3, 3, 2}), 2);
+  EXPECT_EQ(ArgMaxToken(std::vector<float>{nan, nan}), 0);
+}
+
+TEST(Sampler, DrawsFollowTheSoftmax) {
+  const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f, 0.5f};
+  const SamplingOptions options = AtTemperature(0.7f);
+  std::vector<double> p;
+  for (const float logit : logits) p.push_back(std::exp(double{logit} / 0.7f));
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& value : p) value /= sum;
+
+  Sampler sampler;
+  std::vector<std::int64_t> counts(logits.size());
+  for (std::int64_t position = 0; position < 50'000; ++position) {
+    ++counts[static_cast<std::size_t>(sampler.Next(options, logits, 0, position))];
+  }
+  EXPECT_LT(ChiSquare(counts, p), 18.5);  // 4 degrees of freedom, 0.1%
+}
+
+TEST(Sampler, DrawsDependOnSeedChoiceAndPositionOnly) {
+  EXPECT_EQ(UniformAt(1, 2, 3, Draw::kToken), UniformAt(1, 2, 3, Draw::kToken));
+  EXPECT_NE(UniformAt(1, 2, 3, Draw::kToken), UniformAt(2, 2, 3, Draw::kToken));
+  EXPECT_NE(UniformAt(1, 2, 3, Draw::kToken), UniformAt(1, 1, 3, Draw::kToken));
+  EXPECT_NE(UniformAt(1, 2, 3, Draw::kToken), UniformAt(1, 2, 4, Draw::kToken));
+  EXPECT_NE(UniformAt(1, 2, 3, Draw::kToken), UniformAt(1, 2, 3, Draw::kAccept));
+}
+
+TEST(Sampler, UniformsFillTheUnitInterval) {
+  std::vector<std::int64_t> counts(20);
+  for (int seed = 0; seed < 100; ++seed) {
+    for (int position = 0; position < 1000; ++position) {
+      const double u = UniformAt(static_cast<std::uint64_t>(seed), 0, position, Draw::kToken);
+      ASSERT_GE(u, 0.0);
+      ASSERT_LT(u, 1.0);
+      ++counts[static_cast<std::size_t>(u * 20)];
+    }
+  }
+  EXPECT_LT(ChiSquare(counts, std::vector<double>(20, 0.05)), 43.8);  // 19 dof, 0.1%
+}
+
+TEST(Sampler, TopKKeepsTheLowerIdOfATie) {
+  SamplingOptions options = AtTemperature(1);
+  options.top_k = 2;
+  Sampler sampler;
+  const Candidates& kept = sampler.Distribution(options, std::vector<float>{1, 5, 2, 2});
+  EXPECT_THAT(kept.tokens, ElementsAre(1, 2));
+  EXPECT_NEAR(kept.probabilities[0] + kept.probabilities[1], 1, 1e-12);
+}
+
+TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
+  SamplingOptions options = AtTemperature(1);
+  // Probabilities 0.5, 0.3, 0.2.
+  const std::vector<float> logits = {std::log(0.2f), std::log(0.5f), std::log(0.3f)};
+  Sampler sampler;
+  options.top_p = 0.49f;
+  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1));
+  options.top_p = 0.51f;
+  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1, 2));
+  options.top_p = 0.81f;
+  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1, 2, 0));
+}
+
+TEST(Sampler, TopPOfAFlatDistributionKeepsItsShare) {
+  SamplingOptions options = AtTemperature(1);
+  options.top_p = 0.5f;
+  Sampler sampler;
+  const std::vector<float> flat(1000, 0.0f);
+  const Candidates& kept = sampler.Distribution(options, flat);
+  EXPECT_NEAR(static_cast<double>(kept.tokens.size()), 500, 1);
+  for (std::size_t i = 0; i < kept.tokens.size(); ++i) EXPECT_EQ(kept.tokens[i], i);
+}
+
+TEST(Sampler, MinPIsAShareOfTheBest) {
+  SamplingOptions options = AtTemperature(1);
+  options.min_p = 0.5f;
+  const std::vector<float> logits = {std::log(0.2f), std::log(0.5f), std::log(0.3f)};
+  Sampler sampler;
+  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1, 2));
+}
+
+TEST(Sampler, PenaltiesAndBiasChangeWhatTheySay) {
+  SamplingOptions options;
+  options.repetition_penalty = 2;
+  options.presence_penalty = 0.5f;
+  options.frequency_penalty = 0.25f;
+  options.logit_bias = {{4, 3.0f}};
+  const std::vector<TokenId> prompt = {0, 1};
+  TokenHistory history(options, prompt);
+  history.Push(2);
+  history.Push(2);
+  history.Push(3);
+  history.Pop(3);
+  std::vector<float> logits = {4, -4, 4, 4, 4};
+  Sampler::Adjust(options, history, logits);
+  EXPECT_THAT(logits, ElementsAre(2, -8, 2 - 0.5f - 0.5f, 4, 7));
+}
+
+TEST(Sampler, LogprobsAreNormalised) {
+  const std::vector<float> logits = {0, std::log(2.0f), std::log(5.0f)};
+  const PositionLogprobs p = LogprobsOf(logits, 0, 2);
+  EXPECT_NEAR(p.chosen.logprob, std::log(1.0 / 8), 1e-6);
+  ASSERT_EQ(p.top.size(), 2u);
+  EXPECT_EQ(p.top[0].token, 2);
+  EXPECT_NEAR(p.top[0].logprob, std::log(5.0 / 8), 1e-6);
+  EXPECT_NEAR(NegativeLogLikelihood(logits, 1), std::log(4.0), 1e-6);
+}
+
+TEST(Sampler, AQuantileBeyondTheRoundedSumNeverGivesAnImpossibleToken) {
+  Candidates candidates{{5, 6, 7}, {0.5, 0.49999999, 0}};
+  EXPECT_EQ(candidates.At(0.9999999999), 6);
+  EXPECT_EQ(candidates.At(0.0), 5);
+}
+
+}  // namespace
+}  // namespace kv8::test
