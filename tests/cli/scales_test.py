@@ -1,0 +1,116 @@
+"""Closed by default: no calibrated scales, no E4M3 run. Nothing is generated before the refusal."""
+
+import itertools
+import json
+import pathlib
+import tempfile
+import unittest
+
+import scale_files
+from kv8_cli import MODEL, QSA_LAYERS, REFUSAL_SECONDS, Kv8TestCase, calibrated, link_model
+from scale_files import DEFECTS, DRAFT_FILE, DRAFT_NAMES, TARGET_FILE, scale_name
+
+# One, some and all of the layers that need scales.
+LAYER_SETS = ((7,), (3, 11), QSA_LAYERS)
+
+
+class ScalesTest(Kv8TestCase):
+    def arguments(self, model, pack=None, speculative=0):
+        extra = ("--scale-pack", pack) if pack else ()
+        return (
+            ("generate", "--model", model, "--token-ids", self.ids(1, 2, 3), "--max-tokens", 4)
+            + ("--kv-cache-dtype", "fp8_e4m3", "--speculative-tokens", speculative, *extra)
+        )
+
+    def refuse_scales(self, *arguments, naming, **options):
+        done = self.refuse(*self.arguments(*arguments, **options), naming=[*naming, "try: "])
+        self.assertLess(done.seconds, REFUSAL_SECONDS)
+
+    def refuse_both_ways(self, filename, names, defect, speculative=0):
+        """As a pack beside the checkpoint and as a view of it."""
+        # What is present is named where it is; what is missing by the name it should have.
+        naming = [names[0]] + ([filename] if DEFECTS[defect] else [])
+        case = pathlib.Path(tempfile.mkdtemp(dir=self.dir))
+        pack = scale_files.pack_with(case / "pack", filename, names, defect)
+        view = scale_files.view_with(case / "view", filename, names, defect)
+        self.refuse_scales(MODEL, pack, naming=naming, speculative=speculative)
+        self.refuse_scales(view, naming=naming, speculative=speculative)
+
+    def test_Cli30_good_scales_run_as_pack_and_as_view_alike(self):
+        made = calibrated()
+        for speculative in (0, 3):
+            runs = (self.arguments(MODEL, made.pack, speculative),)
+            runs += (self.arguments(made.view, None, speculative),)
+            packed, viewed = (self.succeed(*arguments, "--json").json() for arguments in runs)
+            self.assertEqual(packed["token_ids"], viewed["token_ids"])
+            self.assertEqual(packed["kv_cache"]["dtype"], "fp8_e4m3")
+            self.assertTrue(packed["kv_cache"]["scale_pack_id"])
+
+    def test_Cli31_no_scales_at_all(self):
+        self.refuse_scales(MODEL, naming=[str(MODEL), scale_name(3, "k"), "calibrate"])
+
+    def test_Cli31_target_scales_with_a_defect(self):
+        for layers, defect in itertools.product(LAYER_SETS, DEFECTS):
+            for sides in ("k", "v", "kv"):  # either half of the pair, and the whole of it
+                with self.subTest(layers=layers, defect=defect, sides=sides):
+                    names = [scale_name(layer, side) for layer in layers for side in sides]
+                    self.refuse_both_ways(TARGET_FILE, names, defect)
+
+    def test_Cli31_draft_scales_with_a_defect(self):
+        for names, defect in itertools.product((DRAFT_NAMES[:1], DRAFT_NAMES), DEFECTS):
+            with self.subTest(names=names, defect=defect):
+                self.refuse_both_ways(DRAFT_FILE, list(names), defect, speculative=1)
+
+    def test_Cli32_a_pack_without_draft_scales_serves_runs_without_speculation(self):
+        pack = scale_files.target_only_pack(self.dir / "pack")
+        self.succeed(*self.arguments(MODEL, pack))
+        naming = [*DRAFT_NAMES, "--speculative-tokens"]
+        self.refuse_scales(MODEL, pack, naming=naming, speculative=1)
+
+        view = self.dir / "view"
+        base = ("materialize", "--base-checkpoint", MODEL, "--pack-dir", pack)
+        self.succeed(*base, "--output-dir", view)
+        self.succeed(*self.arguments(view))
+        self.refuse_scales(view, naming=naming, speculative=1)
+
+        with_draft = self.dir / "with-draft"
+        report = calibrated().report
+        self.succeed(*base, "--draft-report", report, "--output-dir", with_draft)
+        self.succeed(*self.arguments(with_draft, speculative=1))
+
+    def test_Cli33_scales_of_another_checkpoint(self):
+        other = link_model(self.dir / "other")
+        index = json.loads((other / scale_files.INDEX).read_text())
+        index["metadata"]["revision"] = "other"
+        (other / scale_files.INDEX).unlink()
+        (other / scale_files.INDEX).write_text(json.dumps(index))
+        pack = calibrated().pack
+        self.refuse_scales(other, pack, naming=["SHA-256", scale_files.INDEX])
+
+    def test_Cli33_scales_that_were_tampered_with(self):
+        pack = scale_files.copy_pack(self.dir / "pack")
+        tensors, metadata = scale_files.read_tensors(pack / TARGET_FILE)
+        tensors[scale_name(3, "k")] = scale_files.f32(0.5)
+        scale_files.write_tensors(pack / TARGET_FILE, tensors, metadata)
+        self.refuse_scales(MODEL, pack, naming=[TARGET_FILE, "SHA-256"])
+
+    def test_Cli33_scales_made_to_show_what_wrong_ones_do(self):
+        pack = scale_files.copy_pack(self.dir / "pack")
+        tensors, metadata = scale_files.read_tensors(pack / TARGET_FILE)
+        metadata["negative_control"] = "true"
+        scale_files.write_tensors(pack / TARGET_FILE, tensors, metadata)
+        scale_files.rehash_pack(pack)
+        self.refuse_scales(MODEL, pack, naming=[TARGET_FILE, "negative_control"])
+
+    def test_Cli34_other_cache_types_take_no_scales(self):
+        pack = calibrated().pack
+        for dtype in ("fp16", "fp32"):
+            arguments = ("generate", "--model", MODEL, "--prompt", "a", "--kv-cache-dtype", dtype)
+            self.refuse(*arguments, "--scale-pack", pack, naming=["fp8_e4m3"])
+            # A view is a checkpoint like any other for them.
+            arguments = ("generate", "--model", calibrated().view, "--prompt", "a")
+            self.succeed(*arguments, "--kv-cache-dtype", dtype, "--max-tokens", 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
