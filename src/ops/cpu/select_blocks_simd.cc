@@ -40,10 +40,20 @@ void AddTail(const float* iq, const std::byte* key, std::int64_t begin, std::int
   }
 }
 
-/// sum over kHeads heads of max(0, iq[h] . key), for kKeys keys; NaN stays.
+/// sums[h] += max(0, dots[h]); NaN stays.
+HWY_INLINE void AddPositive(const float* HWY_RESTRICT dots, float* HWY_RESTRICT sums) {
+  const hn::CappedTag<float, kHeads> d;
+  for (int h = 0; h < kHeads; h += static_cast<int>(hn::Lanes(d))) {
+    const auto dot = hn::Load(d, dots + h);
+    const auto positive = hn::IfThenZeroElse(hn::Lt(dot, hn::Zero(d)), dot);
+    hn::Store(hn::Add(hn::Load(d, sums + h), positive), d, sums + h);
+  }
+}
+
+/// Adds max(0, iq[h] . key) of kHeads heads and kKeys keys to `sums`.
 template <KvDType kType>
-HWY_INLINE void ScoreKeys(const float* HWY_RESTRICT iq, const std::byte* const keys[kKeys],
-                          std::int64_t dim, float* HWY_RESTRICT scores) {
+HWY_INLINE void AddKeys(const float* HWY_RESTRICT iq, const std::byte* const* keys,
+                        std::int64_t dim, float (*sums)[kHeads]) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   VF acc[kKeys][kHeads];
@@ -59,29 +69,39 @@ HWY_INLINE void ScoreKeys(const float* HWY_RESTRICT iq, const std::byte* const k
       for (int n = 0; n < kKeys; ++n) acc[n][h] = hn::MulAdd(query, key[n], acc[n][h]);
     }
   }
+  HWY_ALIGN float dots[kKeys][kHeads];
   for (int n = 0; n < kKeys; ++n) {
-    HWY_ALIGN float dots[kHeads];
-    StoreSums(d, acc[n][0], acc[n][1], acc[n][2], acc[n][3], dots);
-    AddTail<kType>(iq, keys[n], i, dim, dots);
-    for (int h = 0; h < kHeads; ++h) scores[n] += dots[h] < 0.0f ? 0.0f : dots[h];
+    StoreSums(d, acc[n][0], acc[n][1], acc[n][2], acc[n][3], dots[n]);
   }
+  if (i < dim) {
+    for (int n = 0; n < kKeys; ++n) AddTail<kType>(iq, keys[n], i, dim, dots[n]);
+  }
+  for (int n = 0; n < kKeys; ++n) AddPositive(dots[n], sums[n]);
+}
+
+/// NaN becomes -1, below every score.
+void RankNaNsLast(float* scores, std::int64_t count) {
+  ForEachVector(hn::ScalableTag<float>(), count, [&](auto d, std::int64_t i) HWY_ATTR {
+    const auto score = hn::LoadU(d, scores + i);
+    hn::StoreU(hn::IfThenElse(hn::IsNaN(score), hn::Set(d, -1.0f), score), d, scores + i);
+  });
 }
 
 /// scores[b - begin] of the blocks [begin, end). `iq` holds a multiple of kHeads heads.
 template <KvDType kType>
 void ScoreRange(const QsaConfig& config, const IndexPages& index, const float* iq,
                 std::int64_t begin, std::int64_t end, float* scores) {
-  std::fill_n(scores, end - begin, 0.0f);
   for (std::int64_t b = begin; b < end; b += kKeys) {
     const std::byte* const keys[kKeys] = {index.At(b), index.At(std::min(b + 1, end - 1))};
-    float pair[kKeys] = {};
+    HWY_ALIGN float sums[kKeys][kHeads] = {};
     for (int h = 0; h < config.index_heads; h += kHeads) {
-      ScoreKeys<kType>(iq + h * config.index_dim, keys, config.index_dim, pair);
+      AddKeys<kType>(iq + h * config.index_dim, keys, config.index_dim, sums);
     }
     for (std::int64_t n = 0; n < std::min<std::int64_t>(kKeys, end - b); ++n) {
-      scores[b - begin + n] = pair[n] == pair[n] ? pair[n] : -1.0f;
+      scores[b - begin + n] = (sums[n][0] + sums[n][2]) + (sums[n][1] + sums[n][3]);
     }
   }
+  RankNaNsLast(scores, end - begin);
 }
 
 }  // namespace
