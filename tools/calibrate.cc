@@ -17,6 +17,7 @@ struct CalibrateOptions {
   CalibrationModel model;
   CalibrationOptions calibration;
   std::vector<std::filesystem::path> merge;
+  int save_seconds = 30;
   bool quiet = false;
   bool json = false;
 };
@@ -100,13 +101,14 @@ std::string ToText(const CalibrationReport& report, const std::filesystem::path&
 }
 
 Result<CalibrationReport> Measure(const CalibrateOptions& options) {
+  CalibrationOptions calibration = options.calibration;
+  calibration.save_interval = std::chrono::seconds(options.save_seconds);
   CatchInterrupts();
   ProgressPrinter printer;
-  return CalibrateModel(options.model, options.calibration,
-                        [&](const CalibrationProgress& progress) {
-                          if (!options.quiet) printer.Show(progress);
-                          return !Interrupted();
-                        });
+  return CalibrateModel(options.model, calibration, [&](const CalibrationProgress& progress) {
+    if (!options.quiet) printer.Show(progress);
+    return !Interrupted();
+  });
 }
 
 Result<void> Calibrate(const CalibrateOptions& options) {
@@ -138,6 +140,11 @@ void AddMeasureFlags(CLI::App& app, CalibrateOptions& options) {
                  "Tokens of the second pass, which counts what an E4M3 cache clips; 0: none; "
                  "without it: all")
       ->check(CLI::NonNegativeNumber)
+      ->excludes(merge);
+  app.add_option("--save-seconds", options.save_seconds,
+                 "Save the unfinished run this often; 0: after every document")
+      ->check(NumberWithin(0, 86400))
+      ->capture_default_str()
       ->excludes(merge);
   app.add_flag("--restart", calibration.restart, "Forget an unfinished run of this output")
       ->excludes(merge);

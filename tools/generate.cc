@@ -138,7 +138,10 @@ void AddSamplingFlags(CLI::App& app, SamplingOptions& sampling) {
                  "Choose among the fewest tokens that have this probability together")
       ->check(NumberWithin(std::numeric_limits<float>::min(), 1))
       ->capture_default_str();
-  app.add_option("--seed", sampling.seed, "Seed of the random choices")->capture_default_str();
+  // The check is for the sign: CLI11 takes -1 for the largest unsigned number.
+  app.add_option("--seed", sampling.seed, "Seed of the random choices")
+      ->check(NumberWithin(0, std::numeric_limits<double>::infinity()))
+      ->capture_default_str();
 }
 
 }  // namespace

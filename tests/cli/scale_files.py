@@ -124,9 +124,10 @@ def rehash_view(view):
     """Makes the provenance agree with the scale files and the index again."""
 
     def edit(provenance):
-        provenance["target_scale_file_sha256"] = sha256(view / TARGET_FILE)
-        if (view / DRAFT_FILE).exists():
-            provenance["mtp_scale_file_sha256"] = sha256(view / DRAFT_FILE)
+        if (view / TARGET_FILE).exists():
+            provenance["target_scale_file_sha256"] = sha256(view / TARGET_FILE)
+        has_draft = (view / DRAFT_FILE).exists()
+        provenance["mtp_scale_file_sha256"] = sha256(view / DRAFT_FILE) if has_draft else None
         provenance["merged_index_sha256"] = sha256(view / INDEX)
 
     edit_json(view / PROVENANCE, edit)
@@ -160,6 +161,8 @@ def view_with(out, filename, names, defect):
                 del index["weight_map"][name]
 
     edit_json(view / INDEX, edit)
+    if not left:
+        (view / filename).unlink()
     rehash_view(view)
     return view
 

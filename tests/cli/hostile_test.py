@@ -1,0 +1,81 @@
+"""Hostile checkpoints, made by scripts/make_hostile.py, and hostile corpora."""
+
+import os
+import sys
+import unittest
+
+from kv8_cli import MODEL, REFUSAL_SECONDS, REPO, Kv8TestCase
+
+sys.path.insert(0, str(REPO / "scripts"))
+import make_hostile  # noqa: E402
+
+
+class HostileCheckpointTest(Kv8TestCase):
+    def refuse_quickly(self, *arguments, naming):
+        done = self.refuse(*arguments, naming=naming)
+        self.assertLess(done.seconds, REFUSAL_SECONDS)
+
+    def test_Cli40_every_hostile_checkpoint_is_refused_when_opened(self):
+        for name, (build, expect) in make_hostile.CASES.items():
+            with self.subTest(name):
+                case = self.dir / name
+                build(MODEL, case)
+                self.refuse_quickly("inspect", case, naming=[expect])
+                generate = ("generate", "--model", case, "--token-ids", self.ids(1))
+                self.refuse_quickly(*generate, "--max-tokens", 1, naming=[expect])
+
+    def test_Cli40_weights_that_contradict_the_configuration_are_refused(self):
+        for name, (build, expect) in make_hostile.BIND_CASES.items():
+            with self.subTest(name):
+                case = self.dir / name
+                build(MODEL, case)
+                # The draft head's weights are bound when it is to run.
+                arguments = ("generate", "--model", case, "--token-ids", self.ids(1))
+                arguments += ("--max-tokens", 1, "--speculative-tokens", 1)
+                self.refuse_quickly(*arguments, naming=[expect])
+
+
+class HostileCorpusTest(Kv8TestCase):
+    def calibrate(self, corpus):
+        return (
+            ("calibrate", "--model", MODEL, "--corpus", corpus, "--output", self.dir / "report.json")
+        )
+
+    def test_Cli41_bad_corpora_are_refused_before_any_work(self):
+        good = '{"text": "The table shows 644 crates."}\n'
+        for name, content, naming in (
+            ("empty", "", ["empty"]),
+            ("blank", "\n\n", ["blank"]),
+            ("not_json", good + "text\n", ["not_json", "2"]),
+            ("not_object", good + "[1]\n", ["not_object", "2"]),
+            ("no_text", good + '{"id": "a"}\n', ["no_text", "2"]),
+            ("text_number", good + '{"text": 5}\n', ["text_number", "2"]),
+            ("latin", b'{"text": "caf\xe9"}\n', ["latin", "1"]),
+            ("cut", good + '{"text": "The', ["cut", "2"]),
+            ("bad_id", '{"token_ids": [1, 6144]}\n', ["bad_id", "6144"]),
+        ):
+            with self.subTest(name):
+                corpus = self.file(name, content)
+                done = self.refuse(*self.calibrate(corpus), naming=naming)
+                self.assertLess(done.seconds, REFUSAL_SECONDS)
+                self.assertFalse((self.dir / "report.json").exists())
+
+    def test_Cli42_what_is_not_a_regular_file_is_refused_not_waited_for(self):
+        fifo = self.dir / "fifo"
+        os.mkfifo(fifo)
+        generate = ("generate", "--model", MODEL)
+        for path in (fifo, self.dir):
+            for arguments in (
+                self.calibrate(path),
+                (*generate, "--prompt-file", path),
+                (*generate, "--token-ids", path),
+                ("tokenize", MODEL, "--file", path),
+                ("pack", "--report", path, "--model", MODEL, "--output-dir", self.dir / "out"),
+            ):
+                with self.subTest(arguments=arguments[0], path=path.name):
+                    done = self.refuse(*arguments, naming=[str(path)], timeout=20)
+                    self.assertLess(done.seconds, REFUSAL_SECONDS)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+"""kv8 inspect and kv8 tokenize."""
+
+import json
+import unittest
+
+from kv8_cli import MODEL, QSA_LAYERS, REPO, Kv8TestCase, calibrated
+
+
+class InspectTest(Kv8TestCase):
+    def test_Cli22_json_of_inspect(self):
+        out = self.succeed("inspect", MODEL, "--json").json()
+        index = json.loads((MODEL / "model.safetensors.index.json").read_text())
+        self.assertEqual(out["tensors"]["count"], len(index["weight_map"]))
+        self.assertEqual(out["quantisation"], "none")
+        self.assertEqual(out["config"]["layers"], 12)
+        fp16, e4m3 = (out["bytes_per_token"][dtype] for dtype in ("fp16", "fp8_e4m3"))
+        for owner in ("target", "draft"):
+            self.assertEqual(fp16[owner], 2 * e4m3[owner])
+        self.assertEqual(fp16["index_keys"], e4m3["index_keys"])
+
+    def test_Cli22_inspect_tells_which_layers_have_scales(self):
+        bare = self.succeed("inspect", MODEL, "--json").json()["kv_scales"]
+        bound = self.succeed("inspect", calibrated().view, "--json").json()["kv_scales"]
+        for scales in (bare, bound):
+            self.assertEqual([s["layer"] for s in scales if not s["draft"]], list(QSA_LAYERS))
+            self.assertEqual(sum(s["draft"] for s in scales), 1)
+        self.assertTrue(all(s["k"] is None and s["v"] is None for s in bare))
+        self.assertTrue(all(s["k"] > 0 and s["v"] > 0 for s in bound))
+
+    def test_inspect_predicts_what_the_cache_takes(self):
+        told = self.succeed("inspect", MODEL, "--json").json()["bytes_per_token"]
+        for dtype in ("fp16", "fp32"):
+            flags = ("--token-ids", self.ids(1), "--max-tokens", 1, "--kv-cache-dtype", dtype)
+            cache = self.succeed("generate", "--model", MODEL, *flags, "--json").json()["kv_cache"]
+            self.assertEqual(cache["bytes_per_token"], told[dtype]["target"])
+
+
+class TokenizeTest(Kv8TestCase):
+    def test_Cli23_json_of_tokenize(self):
+        cases = json.loads((REPO / "tests" / "golden" / "tokenizer_cases.json").read_text())
+        for case in cases[:20]:
+            with self.subTest(case["text"]):
+                path = self.file("text", case["text"])
+                out = self.succeed("tokenize", MODEL, "--file", path, "--json").json()
+                self.assertEqual(set(out), {"token_ids", "tokens"})
+                self.assertEqual(out["token_ids"], case["ids"])
+                self.assertEqual(len(out["tokens"]), len(out["token_ids"]))
+
+    def test_Cli23_text_and_file_are_alike(self):
+        text = "The table shows 644 crates."
+        by_text = self.succeed("tokenize", MODEL, "--text", text, "--json").json()
+        path = self.file("text", text)
+        self.assertEqual(self.succeed("tokenize", MODEL, "--file", path, "--json").json(), by_text)
+
+
+if __name__ == "__main__":
+    unittest.main()
