@@ -20,7 +20,7 @@ namespace kv8::test {
 struct RunnerOptions {
   KvDType kv_dtype = KvDType::kFp32;
   std::vector<StoreScales> scales;  // one per K/V layer with kE4M3
-  std::string backend = "reference";
+  std::string backend = "simd";
   int threads = 2;
   std::int64_t capacity = 4096;  // tokens
   bool with_draft = false;
