@@ -76,7 +76,7 @@ HWY_EXPORT(GatedMean);
 HWY_EXPORT(InjectRow);
 
 // Rows whose normalised streams stay in the second cache level from one product to the next.
-constexpr std::int64_t kBlockRows = 48;
+constexpr std::int64_t kBlockRows = 64;
 // HyperCombine: elements that are done before a second thread has started.
 constexpr std::int64_t kSerialElements = 16384;
 

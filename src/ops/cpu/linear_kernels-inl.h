@@ -173,6 +173,16 @@ HWY_INLINE StripVec LoadOne(const Rows& rows, std::int64_t k) {
   return hn::Load(Strip(), values);
 }
 
+// The hardware sees 16 short streams and follows none of them, although the rows lie one after
+// another: weights that are not in the first cache arrive in time only when they are asked for.
+inline constexpr std::int64_t kPrefetchBytes = 8192;
+
+// The lines of as many bytes as one strip's group holds.
+HWY_INLINE void Prefetch(const std::byte* p) {
+  hwy::Prefetch(p);
+  if constexpr (kStripLanes * 16 > 64) hwy::Prefetch(p + 64);
+}
+
 // Rows of the panel where weight k lies: all even k, then all odd k.
 HWY_INLINE std::int64_t PackedRow(std::int64_t k, std::int64_t k_count) {
   return (k & 1) * ((k_count + 1) / 2) + k / 2;
@@ -182,8 +192,11 @@ template <class Element, class Rows>
 void PackStrip(const Rows& rows, std::int64_t k_count, float* HWY_RESTRICT packed) {
   constexpr int kPerWord = kWeightsPerWord<Element>;
   const Strip d;
+  const std::byte* ahead = rows.row(0) + kPrefetchBytes;
   std::int64_t k = 0;
   for (; k + kGroup<Element> <= k_count; k += kGroup<Element>) {
+    Prefetch(ahead);
+    ahead += kStripLanes * 16;
     StripWord word[4];
     LoadWords(rows, k * Element::kBytes, word);
     float* to[2] = {packed + PackedRow(k, k_count) * kPanel,
@@ -215,16 +228,6 @@ void PackPanel(const std::byte* base, std::int64_t k_count, int cols, float* HWY
       PackStrip<Element>(PartialStrip(base + c * stride, stride, cols - c), k_count, packed + c);
     }
   }
-}
-
-// The hardware sees 16 short streams and follows none of them, although the rows lie one after
-// another: weights that are not in the first cache arrive in time only when they are asked for.
-inline constexpr std::int64_t kPrefetchBytes = 8192;
-
-// The lines of as many bytes as one strip's group holds.
-HWY_INLINE void Prefetch(const std::byte* p) {
-  hwy::Prefetch(p);
-  if constexpr (kStripLanes * 16 > 64) hwy::Prefetch(p + 64);
 }
 
 // out[s] = x . strip s, in the order of product.h.

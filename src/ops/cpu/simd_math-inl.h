@@ -25,16 +25,28 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-/// e^x within 2 ulp; overflow gives infinity, underflow goes through the subnormals to 0, NaN
-/// stays.
+// x, or the bound that it exceeds; NaN stays NaN.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Exp(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  // Outside these bounds the result is 0 or infinity anyway, and n leaves the range of an exponent.
-  const V clamped = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
-  const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
+HWY_INLINE V Clamp(D d, V x, float low, float high) {
+  const V clamped = hn::Max(hn::Set(d, low), hn::Min(hn::Set(d, high), x));
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return clamped;  // minps and maxps give their second operand when either is NaN
+#else
+  return hn::IfThenElse(hn::IsNaN(x), x, clamped);
+#endif
+}
+
+// e^x = value * 2^n, value in [0.7, 1.5].
+template <class V>
+struct ReducedExp {
+  V value, n;
+};
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE ReducedExp<V> ReduceExp(D d, V x) {
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
   // ln 2 in two parts: n times the first, which has 9 significant bits, is exact.
-  V r = hn::NegMulAdd(n, hn::Set(d, 0x1.63p-1f), clamped);
+  V r = hn::NegMulAdd(n, hn::Set(d, 0x1.63p-1f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -0x1.bd0106p-13f), r);
   // (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2, fitted for the least relative error of e^r (3e-9).
   V q = hn::Set(d, 0x1.6a234ep-10f);
@@ -42,19 +54,28 @@ HWY_INLINE V Exp(D d, V x) {
   q = hn::MulAdd(q, r, hn::Set(d, 0x1.5558f4p-5f));
   q = hn::MulAdd(q, r, hn::Set(d, 0x1.55549p-3f));
   q = hn::MulAdd(q, r, hn::Set(d, 0x1.fffffcp-2f));
-  const V e = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
-  // In two factors, since 2^n alone may be subnormal or overflow.
-  const auto power = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(power);
-  const V scaled = hn::Mul(hn::Mul(e, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(power, half)));
-  return hn::IfThenElse(hn::IsNaN(x), x, scaled);
+  return {hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f)), n};
 }
 
-/// 1 / (1 + e^-x)
+/// e^x within 2 ulp; overflow gives infinity, underflow goes through the subnormals to 0, NaN stays
+/// NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp(D d, V x) {
+  // Outside these bounds the result is 0 or infinity anyway, and n leaves the range of an exponent.
+  const ReducedExp<V> e = ReduceExp(d, Clamp(d, x, -104.0f, 89.0f));
+  // In two factors, since 2^n alone may be subnormal or overflow.
+  const auto power = hn::ConvertTo(hn::RebindToSigned<D>(), e.n);
+  const auto half = hn::ShiftRight<1>(power);
+  return hn::Mul(hn::Mul(e.value, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(power, half)));
+}
+
+/// 1 / (1 + e^-x) within 4 ulp for |x| <= 87; beyond, it keeps the value there.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+  const ReducedExp<V> e = ReduceExp(d, Clamp(d, hn::Neg(x), -87.0f, 87.0f));
+  const V power = PowerOfTwo(d, hn::ConvertTo(hn::RebindToSigned<D>(), e.n));
+  return hn::Div(one, hn::MulAdd(e.value, power, one));
 }
 
 /// x / (1 + e^-x)
