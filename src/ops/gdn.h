@@ -46,9 +46,10 @@ struct GdnSlice {
 /// Order    a row's result depends on its sequence alone, not on the batch or thread count.
 /// Source   docs/spec/numerics.md; oracle ops/cpu/gdn_ref.cc (recurrent, double precision)
 ///
-/// Two forms: GdnPrefill computes 64-token chunks (each slice must begin at a multiple of 64 of its
-/// sequence; only its last chunk may be short); GdnDecode is the recurrence. They agree to about
-/// 1e-5, not bit for bit.
+/// Two forms: GdnDecode is the recurrence; GdnPrefill may compute 64-token chunks (each slice must
+/// begin at a multiple of 64 of its sequence; only its last chunk may be short). Callers may rely
+/// on agreement to about 1e-5, not on the same bits. The simd backend runs the recurrence for both:
+/// docs/kernels/gdn.md.
 using GdnFn = void(const OpContext&, const GdnConfig&, const GdnWeights&, const GdnInputs&,
                    std::span<const GdnSlice> slices, float eps, Matrix out);
 

@@ -50,9 +50,10 @@ struct BlockSelection {
 };
 
 /// For a row at position p, n = (p + 1) / block_tokens complete blocks:
-///   score(b) = sum over index heads h of max(0, iq[h] . K_b)         (a positive factor does not
-///   change the order) selected = the min(budget_blocks, n) best, ties to the lower block; all n
-///   when n <= budget_blocks
+///   score(b) = sum over index heads h of max(0, iq[h] . K_b)
+///   selected = the min(budget_blocks, n) best, ties to the lower block; all n when
+///              n <= budget_blocks
+/// A positive factor of the score would not change the order. A NaN score ranks below every number.
 /// A row's own block is not forced in.
 /// Shapes   iq [T,index_heads*index_dim] f32, after norm and RoPE
 /// Source   docs/spec/numerics.md; oracle ops/cpu/select_blocks_ref.cc
