@@ -101,57 +101,57 @@ Result<void> CheckIdentity(const ScalePack& pack, const Checkpoint& checkpoint) 
                  checkpoint.KvWeightsSha256());
 }
 
-/// Takes the shard's scales into `found` under the checkpoint's own names, all of them.
+/// Takes the shard's scales into `found`; each must have the checkpoint's own name of a slot. What
+/// is missing is reported later, with all others that are.
 Result<void> TakeShard(const ScaleShard& shard, const fs::path& file, std::string_view prefix,
                        const std::vector<ScaleSlot>& slots, FoundScales* found) {
-  std::size_t taken = 0;
-  for (const ScaleSlot& slot : slots) {
-    const std::string name = ScaleTensorName(prefix, slot);
-    const auto it = shard.content.scales.find(name);
-    if (it == shard.content.scales.end()) continue;  // reported with all others that are missing
-    (*found)[slot] = {name, file, it->second};
-    ++taken;
-  }
-  if (taken == shard.content.scales.size()) return {};
+  std::map<std::string, ScaleSlot, std::less<>> known;
+  for (const ScaleSlot& slot : slots) known[ScaleTensorName(prefix, slot)] = slot;
   for (const auto& [name, value] : shard.content.scales) {
-    const bool known = std::any_of(slots.begin(), slots.end(), [&](const ScaleSlot& slot) {
-      return ScaleTensorName(prefix, slot) == name;
-    });
-    if (known) continue;
-    return Error{Code::kMismatch,
-                 fmt::format("scale {} belongs to no QSA layer of this checkpoint", name),
-                 file.string(), std::string(kCalibrateRemedy)};
+    const auto it = known.find(name);
+    if (it == known.end()) {
+      return Error{Code::kMismatch,
+                   fmt::format("scale {} belongs to no QSA layer of this checkpoint", name),
+                   file.string(), std::string(kCalibrateRemedy)};
+    }
+    (*found)[it->second] = {name, file, value};
   }
   return {};
+}
+
+/// One entry of the manifest's list has the value that the scale file holds.
+Result<void> CheckManifestTensor(const ManifestTensor& tensor, const FoundScales& found,
+                                 const fs::path& file) {
+  const std::string name =
+      fmt::format("{} scale of {} {}", Name(tensor.slot.side),
+                  tensor.slot.draft ? "draft layer" : "layer", tensor.slot.layer);
+  const auto it = found.find(tensor.slot);
+  if (it == found.end()) {
+    return PackError(Code::kMismatch, file, fmt::format("lists the {}; there is none", name));
+  }
+  if (it->second.value == tensor.scale) return {};
+  return PackError(Code::kMismatch, file,
+                   fmt::format("says that the {} is {}; {} holds {} as {}", name, tensor.scale,
+                               it->second.file.string(), it->second.value, it->second.tensor));
 }
 
 /// The manifest's list, where there is one, has one entry per scale and the same values.
 Result<void> CheckManifestTensors(const ScalePack& pack, const FoundScales& found) {
   const fs::path file = pack.dir / kManifestFile;
-  if (pack.manifest.tensors.empty()) return {};
-  for (const ManifestTensor& tensor : pack.manifest.tensors) {
-    const auto it = found.find(tensor.slot);
-    const std::string name =
-        fmt::format("{} scale of {} {}", Name(tensor.slot.side),
-                    tensor.slot.draft ? "draft layer" : "layer", tensor.slot.layer);
-    if (it == found.end()) {
-      return PackError(Code::kMismatch, file, fmt::format("lists the {}; there is none", name));
+  for (const bool draft : {false, true}) {
+    std::ptrdiff_t listed = 0;
+    for (const ManifestTensor& tensor : pack.manifest.tensors) {
+      if (tensor.slot.draft != draft) continue;
+      KV8_RETURN_IF_ERROR(CheckManifestTensor(tensor, found, file));
+      ++listed;
     }
-    if (it->second.value != tensor.scale) {
-      return PackError(Code::kMismatch, file,
-                       fmt::format("says that the {} is {}; {} holds {} as {}", name, tensor.scale,
-                                   it->second.file.string(), it->second.value, it->second.tensor));
-    }
-  }
-  const auto expected = std::count_if(found.begin(), found.end(), [&](const auto& entry) {
-    return !entry.first.draft ||
-           std::any_of(pack.manifest.tensors.begin(), pack.manifest.tensors.end(),
-                       [](const auto& t) { return t.slot.draft; });
-  });
-  if (static_cast<std::size_t>(expected) != pack.manifest.tensors.size()) {
+    const auto held = std::count_if(found.begin(), found.end(), [draft](const auto& entry) {
+      return entry.first.draft == draft;
+    });
+    if (listed == 0 || listed == held) continue;
     return PackError(Code::kMismatch, file,
-                     fmt::format("\"tensors\" has {} entries for {} scales",
-                                 pack.manifest.tensors.size(), expected));
+                     fmt::format("\"{}\" has {} entries for {} scales",
+                                 draft ? "draft_tensors" : "tensors", listed, held));
   }
   return {};
 }
