@@ -219,12 +219,15 @@ class Run {
   Result<void> RunDocuments(DocumentRunner& runner, const TokenLimits& limits, std::uint64_t total,
                             const Before& before, const After& after) {
     TokenSource source(files_, inputs_.tokenizer, model_.config().vocab, limits, state_.position);
+    const auto tell = [&](std::uint64_t done) {
+      return progress_({Name(state_.pass), state_.position.tokens + done, total});
+    };
+    if (!tell(0)) return Cancelled();
     for (;;) {
       KV8_ASSIGN_OR_RETURN(const auto document, source.Next());
       if (!document) return {};
       const auto on_chunk = [&](std::int64_t done) {
-        return progress_(
-            {Name(state_.pass), state_.position.tokens + static_cast<std::uint64_t>(done), total});
+        return tell(static_cast<std::uint64_t>(done));
       };
       if (!runner.Run(document->ids, before(*document), on_chunk)) return Cancelled();
       KV8_RETURN_IF_ERROR(after(*document));

@@ -39,11 +39,12 @@ struct CalibrationOptions {
   /// Tokens of the saturation pass, from the start of the corpus; all without it. 0 leaves the pass
   /// out.
   std::optional<std::uint64_t> saturation_tokens;
-  bool restart = false;  // forget an unfinished run
-  std::chrono::milliseconds save_interval{30'000};
+  bool restart = false;                    // forget an unfinished run
+  std::chrono::seconds save_interval{30};  // 0: after every document
 };
 
-/// Called after every few hundred tokens. False stops the run; it can go on later as after a kill.
+/// Called before a pass and after every few hundred tokens of it. False stops the run; it can go on
+/// later as after a kill.
 using ProgressFn = std::function<bool(const CalibrationProgress&)>;
 
 /// Two passes over the corpus.

@@ -195,7 +195,7 @@ class CalibrateTest(Kv8TestCase):
     def test_memory_does_not_grow_with_the_corpus(self):
         lines = documents(2)
         peaks = []
-        for times in (1, 2000):  # 20 MB and more, of which little runs
+        for times in (1, 20_000):  # 24 MB, of which little runs
             corpus = self.file(f"{times}.jsonl", "".join(lines) * times)
             flags = ("--max-tokens", 500, "--quiet")
             arguments = self.calibrate(*flags, corpus=corpus, output=self.dir / f"{times}.json")
