@@ -148,6 +148,16 @@ TEST(Linear, HugeAndTinyInputs) {
       [&] { ExpectClose(test.Run(simd::Linear), expected, 64 * tolerance::kLinear); });
 }
 
+/// The widest product of the released model: 53 times the terms that the tolerance is meant for.
+TEST(Linear, ReleasedModelWidth) {
+  for (const std::int64_t rows : {1, 7}) {
+    Case test(DType::kBF16, rows, 10240, 36);
+    const std::vector<float> expected = test.Run(reference::Linear);
+    ForEachSimdTarget(
+        [&] { ExpectClose(test.Run(simd::Linear), expected, 16 * tolerance::kLinear); });
+  }
+}
+
 TEST(Linear, NaNsStayInTheirRow) {
   Case test(DType::kBF16, 8, 40, 20);
   test.x[static_cast<std::size_t>(3 * 43 + 39)] = std::numeric_limits<float>::quiet_NaN();

@@ -73,6 +73,15 @@ TEST(Moe, BitsDependOnTheRowAlone) {
   });
 }
 
+/// As many experts as the released model has, most of them without a row.
+TEST(Moe, ManyExperts) {
+  for (const std::int64_t rows : {1, 30}) {
+    const Case test({512, 10, 8, 8}, 24, rows);
+    const std::vector<float> expected = test.Run(reference::Moe, 1);
+    ForEachSimdTarget([&] { ExpectClose(test.Run(simd::Moe, 2), expected, tolerance::kMoe); });
+  }
+}
+
 /// Equal router rows give equal logits: the lower experts must win, on every path.
 TEST(Moe, TiesGoToTheLowerExpert) {
   Case test(kTiny, 32, 5);
