@@ -5,27 +5,8 @@
 namespace kv8 {
 namespace {
 
-std::string ScaleTable(const ScaleManifest& manifest) {
-  std::string table = "| layer | side | largest value seen | scale |\n|---|---|---|---|\n";
-  for (const ManifestTensor& tensor : manifest.tensors) {
-    const std::string layer = tensor.slot.draft ? "draft" : fmt::to_string(tensor.slot.layer);
-    table += fmt::format("| {} | {} | {} | {} |\n", layer, Name(tensor.slot.side),
-                         tensor.max_abs.value_or(0.0f), tensor.scale);
-  }
-  return table;
-}
-
-}  // namespace
-
-std::string PackReadme(const ScaleManifest& manifest) {
-  const std::string_view draft =
-      manifest.draft
-          ? "The scales of the draft (MTP) layer are included, so speculative decoding "
-            "works with this pack."
-          : "The scales of the draft (MTP) layer are not included: use this pack without "
-            "speculative decoding.";
-  return fmt::format(
-      R"(# {id}
+constexpr std::string_view kText =
+    R"(# {id}
 
 Scales for an 8-bit (E4M3) K/V cache of `{repo}`. With them the cache of the full-attention layers
 takes half the bytes of an FP16 cache. The weights of the model are not in here and are not changed.
@@ -55,10 +36,31 @@ To check the files: `sha256sum -c SHA256SUMS`.
 
 ## Scales
 
-{table})",
-      fmt::arg("id", manifest.artifact_id), fmt::arg("repo", manifest.repo_id),
-      fmt::arg("draft", draft), fmt::arg("index", manifest.index_sha256),
-      fmt::arg("table", ScaleTable(manifest)));
+{table})";
+
+std::string ScaleTable(const ScaleManifest& manifest) {
+  std::string table = "| layer | side | largest value seen | scale |\n|---|---|---|---|\n";
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    const std::string layer = tensor.slot.draft ? "draft" : fmt::to_string(tensor.slot.layer);
+    table += fmt::format("| {} | {} | {} | {} |\n", layer, Name(tensor.slot.side),
+                         tensor.max_abs.value_or(0.0f), tensor.scale);
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string PackReadme(const ScaleManifest& manifest) {
+  const std::string_view draft =
+      manifest.draft
+          ? "The scales of the draft (MTP) layer are included, so speculative decoding "
+            "works with this pack."
+          : "The scales of the draft (MTP) layer are not included: use this pack without "
+            "speculative decoding.";
+  return fmt::format(kText, fmt::arg("id", manifest.artifact_id),
+                     fmt::arg("repo", manifest.repo_id), fmt::arg("draft", draft),
+                     fmt::arg("index", manifest.index_sha256),
+                     fmt::arg("table", ScaleTable(manifest)));
 }
 
 }  // namespace kv8
