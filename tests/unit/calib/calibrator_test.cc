@@ -209,7 +209,9 @@ TEST_F(CalibratorTest, GoesOnAfterAStopAtAnyDocument) {
         });
     ASSERT_TRUE(resumed.ok()) << resumed.error().ToString();
     // Call 1 comes before the first document, call 2 in it, call 3 after it was saved.
-    if (first_pass == "ranges") EXPECT_EQ(*first_tokens > 0, stop_at >= 3);
+    if (first_pass == "ranges") {
+      EXPECT_EQ(*first_tokens > 0, stop_at >= 3);
+    }
     EXPECT_EQ(Content(options.output), whole) << "stopped at call " << stop_at;
   }
 }
