@@ -29,7 +29,7 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Clamp(D d, V x, float low, float high) {
   const V clamped = hn::Max(hn::Set(d, low), hn::Min(hn::Set(d, high), x));
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   return clamped;  // minps and maxps give their second operand when either is NaN
 #else
   return hn::IfThenElse(hn::IsNaN(x), x, clamped);
