@@ -61,8 +61,11 @@ tests() {
   fi
 }
 
+# build PRESET TARGET...
 build() {
-  cmake --preset "$1" && cmake --build --preset "$1"
+  local preset=$1
+  shift
+  cmake --preset "$preset" && cmake --build --preset "$preset" --target "$@"
 }
 
 # A sanitized build runs the forward pass some twenty times slower, so it takes the tests that
@@ -89,13 +92,13 @@ step format scripts/check_format.sh
 step layers scripts/check_layers.py
 step sizes scripts/check_sizes.py
 step spec scripts/check_spec.py
-step release-build build release &&
+step release-build build release all &&
   tests release ctest --preset release --parallel "$(nproc)" &&
   tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py'
 if ! $fast; then
   step tidy scripts/check_tidy.sh
-  step asan-build build asan && tests asan sanitized_tests asan
-  step tsan-build build tsan && tests tsan threaded_tests
+  step asan-build build asan tests/all && tests asan sanitized_tests asan
+  step tsan-build build tsan base_test engine_test calibrator_test && tests tsan threaded_tests
   step fuzz scripts/fuzz.sh 20
 fi
 finish

@@ -158,7 +158,7 @@ Result<std::vector<BpeMerge>> ReadMerges(element value, const JsonPlace& place,
   std::string joined;
   for (const element item : items) {
     const std::size_t rank = merges.size();
-    const auto corrupt = [&](std::string what) { return place.Item(rank).Corrupt(what); };
+    const auto corrupt = [&](const std::string& what) { return place.Item(rank).Corrupt(what); };
     const auto pair = ReadPair(item);
     if (!pair) return corrupt(R"(must be two tokens: ["a", "b"] or "a b")");
     joined.assign(pair->first).append(pair->second);
