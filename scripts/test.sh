@@ -92,6 +92,7 @@ step format scripts/check_format.sh
 step layers scripts/check_layers.py
 step sizes scripts/check_sizes.py
 step spec scripts/check_spec.py
+tests scripts python3 -m unittest discover --start-directory tests/scripts --pattern '*_test.py'
 step release-build build release all &&
   tests release ctest --preset release --parallel "$(nproc)" &&
   tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py'

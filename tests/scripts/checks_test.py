@@ -1,0 +1,83 @@
+"""The checks of scripts/ find what they are there to find, and the tree as it is passes them."""
+
+import pathlib
+import sys
+import unittest
+from unittest import mock
+
+REPO = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(REPO / "scripts"))
+import check_layers  # noqa: E402
+import check_sizes  # noqa: E402
+import check_spec  # noqa: E402
+
+
+class LayersTest(unittest.TestCase):
+    def offences(self, check, files):
+        """What `check` says of a tree that has these files."""
+        with (
+            mock.patch.object(check_layers, "tracked", lambda *patterns: sorted(files)),
+            mock.patch.object(check_layers, "read", files.__getitem__),
+        ):
+            return list(check())
+
+    def test_an_include_against_its_row(self):
+        files = {"src/ops/a.cc": '#include "model/model.h"\n#include "tensor/dtype.h"\n'}
+        (offence,) = self.offences(check_layers.check_includes, files)
+        self.assertIn("model/model.h", offence)
+
+    def test_a_folder_without_a_row(self):
+        (offence,) = self.offences(check_layers.check_includes, {"src/new/a.cc": ""})
+        self.assertIn("new", offence)
+
+    def test_a_link_line_unlike_its_row(self):
+        files = {"src/text/CMakeLists.txt": "kv8_library(text SOURCES a.cc DEPENDS base model)"}
+        (offence,) = self.offences(check_layers.check_links, files)
+        self.assertIn("model", offence)
+
+    def test_a_cuda_header_outside_its_folders(self):
+        files = {
+            "src/engine/a.cc": "#include <cuda_runtime.h>\n",
+            "src/device/cuda/a.cc": "#include <cuda_runtime.h>\n",
+        }
+        (offence,) = self.offences(check_layers.check_cuda, files)
+        self.assertIn("src/engine/a.cc", offence)
+
+    def test_a_path_of_one_machine(self):
+        path = "/ho" + "me/someone/kv8"
+        (offence,) = self.offences(check_layers.check_machine_paths, {"README.md": f"see {path}\n"})
+        self.assertIn("README.md:1", offence)
+
+
+class SizesTest(unittest.TestCase):
+    def test_functions_are_measured_from_signature_to_brace(self):
+        lines = [
+            "namespace kv8 {",
+            "Result<void> Long(int first,",
+            "                  int second) {",
+            "  if (first) {",
+            "    second();",
+            "  }",
+            "}",
+            "struct Plain {",
+            "  void Member() {",
+            "    return;",
+            "  }",
+            "};",
+            "constexpr int kTable[] = {",
+            "    1,",
+            "};",
+            "}  // namespace kv8",
+        ]
+        self.assertEqual(list(check_sizes.functions(lines)), [("Long", 2, 6), ("Member", 9, 3)])
+
+
+class SpecTest(unittest.TestCase):
+    def test_statements_and_tests_are_recognised(self):
+        self.assertEqual(check_spec.STATEMENT.findall("- **NUM-3** Encoding MUST"), [("NUM", "3")])
+        for name in ("TEST(Numerics, Num3_Rounds)", "TEST_P(X, Num3_A)", "def test_Num3_rounds(self)"):
+            self.assertEqual(check_spec.TEST.findall(name), [("Num", "3")])
+
+
+if __name__ == "__main__":
+    unittest.main()
