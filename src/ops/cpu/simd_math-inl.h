@@ -25,14 +25,20 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-// x, or the bound that it exceeds; NaN stays NaN.
+// x, or the bound that it exceeds. minps and maxps let a NaN in their second operand through.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Clamp(D d, V x, float low, float high) {
-  const V clamped = hn::Max(hn::Set(d, low), hn::Min(hn::Set(d, high), x));
+  return hn::Max(hn::Set(d, low), hn::Min(hn::Set(d, high), x));
+}
+
+// y, which was computed from a clamped x, or NaN where x is. Emulated vectors replace a NaN by the
+// bound, and must: converting it to an integer is undefined there.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V KeepNaN([[maybe_unused]] D d, [[maybe_unused]] V x, V y) {
 #if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return clamped;  // minps and maxps give their second operand when either is NaN
+  return y;
 #else
-  return hn::IfThenElse(hn::IsNaN(x), x, clamped);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
 #endif
 }
 
@@ -66,7 +72,8 @@ HWY_INLINE V Exp(D d, V x) {
   // In two factors, since 2^n alone may be subnormal or overflow.
   const auto power = hn::ConvertTo(hn::RebindToSigned<D>(), e.n);
   const auto half = hn::ShiftRight<1>(power);
-  return hn::Mul(hn::Mul(e.value, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(power, half)));
+  return KeepNaN(
+      d, x, hn::Mul(hn::Mul(e.value, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(power, half))));
 }
 
 /// 1 / (1 + e^-x) within 4 ulp for |x| <= 87; beyond, it keeps the value there.
@@ -75,7 +82,7 @@ HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
   const ReducedExp<V> e = ReduceExp(d, Clamp(d, hn::Neg(x), -87.0f, 87.0f));
   const V power = PowerOfTwo(d, hn::ConvertTo(hn::RebindToSigned<D>(), e.n));
-  return hn::Div(one, hn::MulAdd(e.value, power, one));
+  return KeepNaN(d, x, hn::Div(one, hn::MulAdd(e.value, power, one)));
 }
 
 /// x / (1 + e^-x)
