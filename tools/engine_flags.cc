@@ -39,6 +39,12 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("--kv-cache-dtype", flags.kv_cache_dtype, "Element type of the K/V cache")
       ->check(CLI::IsMember({"fp16", "fp8_e4m3", "fp32", "fp8"}))
       ->capture_default_str();
+  app.add_option("--max-model-len", flags.max_model_len,
+                 "Most tokens of prompt and output; default: what the request needs")
+      ->check(NumberWithin(1, INT32_MAX));
+  app.add_option("--kv-memory", flags.kv_memory,
+                 "Bytes for the cache; default: what --max-model-len needs")
+      ->check(NumberWithin(1, static_cast<double>(INT64_MAX)));
   app.add_option("--device", flags.device, "Where the model runs")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -49,7 +55,7 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
       ->capture_default_str();
 }
 
-Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t max_model_len) {
+Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens) {
   if (flags.device != "cpu") {
     return Error{.code = Code::kUnsupported,
                  .what = "this build of kv8 has no CUDA",
@@ -61,7 +67,8 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   if (!flags.scale_pack.empty()) options.scale_pack = flags.scale_pack;
   options.kv_dtype = DTypeOf(flags.kv_cache_dtype);
   options.speculative_tokens = flags.speculative_tokens;
-  options.max_model_len = max_model_len;
+  options.max_model_len = flags.max_model_len > 0 ? flags.max_model_len : needed_tokens;
+  options.kv_memory = flags.kv_memory;
   options.threads = flags.threads;
   options.backend = flags.backend;
   return Engine::Create(options);

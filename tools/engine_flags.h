@@ -2,8 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/json.h"
@@ -20,14 +22,18 @@ struct EngineFlags {
   std::string backend = "simd";
   int threads = 0;
   int speculative_tokens = 0;
+  std::int64_t max_model_len = 0;  // 0: what the request needs
+  std::optional<std::int64_t> kv_memory;
 };
 
-/// Declares --model, --scale-pack, --kv-cache-dtype, --device, --backend and --threads.
+/// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device,
+/// --backend and --threads.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
 
-/// An engine for one sequence of at most `max_model_len` tokens (0: the checkpoint's limit).
-/// Errors: kUnsupported for a device this build cannot use; those of Engine::Create.
-Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t max_model_len);
+/// An engine for one sequence of `needed_tokens` (0: the checkpoint's limit), unless
+/// --max-model-len says otherwise. Errors: kUnsupported for a device this build cannot use; those
+/// of Engine::Create.
+Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens);
 
 /// The `kv_cache` object of the output.
 Json KvCacheJson(const KvCacheInfo& info);

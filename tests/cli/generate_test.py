@@ -88,6 +88,10 @@ class GenerateTest(Kv8TestCase):
         path = self.ids(*[1] * (limit + 1))
         self.refuse(*GENERATE, "--token-ids", path, naming=[str(limit)])
         self.refuse(*SCORE, "--token-ids", path, naming=[str(limit)])
+        short = (*GENERATE, "--prompt", PROMPT, "--max-tokens")
+        self.refuse(*short, limit, naming=[str(limit)])
+        self.refuse(*short, 100, "--max-model-len", 64, naming=["64"])
+        self.refuse(*short, 100, "--kv-memory", 1000, naming=["--kv-memory", "1000"])
 
     def test_Cli14_greedy_runs_repeat(self):
         first = self.generate("--prompt", PROMPT, "--max-tokens", 24, "--threads", 1)
