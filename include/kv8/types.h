@@ -15,4 +15,7 @@ enum class KvDType {
   kFp32,  // for comparison with reference values
 };
 
+/// The two halves of the cache. The values are the order inside a block.
+enum class KvSide : int { kKey = 0, kValue = 1 };
+
 }  // namespace kv8

@@ -15,9 +15,6 @@ inline constexpr std::int64_t kBlockTokens = 64;
 /// Which physical block of a pool.
 enum class BlockId : std::int32_t {};
 
-/// K or V: the second axis of a block.
-enum class KvSide : int { kKey = 0, kValue = 1 };
-
 /// Bytes of one stored element.
 constexpr std::int64_t SizeOf(KvDType dtype) {
   return dtype == KvDType::kFp32 ? 4 : dtype == KvDType::kFp16 ? 2 : 1;

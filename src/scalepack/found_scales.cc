@@ -38,13 +38,14 @@ Result<KvScales> AssembleScales(const Checkpoint& checkpoint, const FoundScales&
   };
   KvScales scales;
   for (const int layer : checkpoint.config().QsaLayers()) {
-    scales.target.push_back({value(false, layer, KvSide::kK), value(false, layer, KvSide::kV)});
+    scales.target.push_back(
+        {value(false, layer, KvSide::kKey), value(false, layer, KvSide::kValue)});
   }
   const bool any_draft =
-      found.contains({true, 0, KvSide::kK}) || found.contains({true, 0, KvSide::kV});
+      found.contains({true, 0, KvSide::kKey}) || found.contains({true, 0, KvSide::kValue});
   if (!any_draft) return scales;
   KV8_RETURN_IF_ERROR(CheckComplete(checkpoint, DraftSlots(), found, searched));
-  scales.draft = KvScale{value(true, 0, KvSide::kK), value(true, 0, KvSide::kV)};
+  scales.draft = KvScale{value(true, 0, KvSide::kKey), value(true, 0, KvSide::kValue)};
   return scales;
 }
 

@@ -73,7 +73,7 @@ std::vector<LayerScales> ListKvScales(const Checkpoint& checkpoint) {
     const auto file = checkpoint.FileOf(name);
     it->second.file = file.filename().string();
     const auto value = ReadScale(tensor, name, file.string());
-    if (value.ok()) (slot->side == KvSide::kK ? it->second.k : it->second.v) = *value;
+    if (value.ok()) (slot->side == KvSide::kKey ? it->second.k : it->second.v) = *value;
   }
   std::vector<LayerScales> list;
   for (const auto& [key, layer] : layers) list.push_back(layer);

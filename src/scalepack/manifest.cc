@@ -75,8 +75,8 @@ Result<float> ReadFloat(const JsonFields& fields, std::string_view key) {
 Result<KvSide> ReadSide(const JsonFields& entry) {
   const Result<std::string> kind = entry.String("kind");
   if (!kind.ok()) return kind.error();
-  if (*kind == Name(KvSide::kK)) return KvSide::kK;
-  if (*kind == Name(KvSide::kV)) return KvSide::kV;
+  if (*kind == Name(KvSide::kKey)) return KvSide::kKey;
+  if (*kind == Name(KvSide::kValue)) return KvSide::kValue;
   return entry.Bad("kind", "must be \"k\" or \"v\"");
 }
 

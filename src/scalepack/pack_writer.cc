@@ -81,7 +81,7 @@ Result<ManifestTensor> TensorFor(const CalibrationReport& report, const ScaleSlo
   const std::string name = ReportTensorName(report.target_layers, slot);
   const LayerStatistics* layer = FindLayer(report, id);
   if (layer == nullptr) return ReportError(Code::kNotFound, "the report lacks this tensor", name);
-  const SideStatistics& side = slot.side == KvSide::kK ? layer->k : layer->v;
+  const SideStatistics& side = slot.side == KvSide::kKey ? layer->k : layer->v;
   KV8_RETURN_IF_ERROR(CheckUsable(side, name));
   ManifestTensor tensor{slot, ScaleForMaxAbs(side.max_abs), side.max_abs, Json::object()};
   const Json entry = SideToJson(side);

@@ -272,10 +272,10 @@ Result<void> ReadLayers(const JsonFields& root, CalibrationReport* report) {
   for (const int layer : ids) {
     LayerStatistics statistics;
     statistics.layer = layer;
-    for (const KvSide side : {KvSide::kK, KvSide::kV}) {
+    for (const KvSide side : {KvSide::kKey, KvSide::kValue}) {
       const std::string name = ReportTensorName(report->target_layers, {false, layer, side});
       KV8_ASSIGN_OR_RETURN(const JsonFields entry, tensors.Object(name));
-      KV8_ASSIGN_OR_RETURN((side == KvSide::kK ? statistics.k : statistics.v), ReadSide(entry));
+      KV8_ASSIGN_OR_RETURN((side == KvSide::kKey ? statistics.k : statistics.v), ReadSide(entry));
     }
     report->layers.push_back(std::move(statistics));
   }
@@ -305,8 +305,8 @@ Json ReportToJson(const CalibrationReport& report) {
   Json tensors = Json::object();
   for (const LayerStatistics& layer : report.layers) {
     ids.push_back(layer.layer);
-    const ScaleSlot k{false, layer.layer, KvSide::kK};
-    const ScaleSlot v{false, layer.layer, KvSide::kV};
+    const ScaleSlot k{false, layer.layer, KvSide::kKey};
+    const ScaleSlot v{false, layer.layer, KvSide::kValue};
     tensors[ReportTensorName(report.target_layers, k)] = SideToJson(layer.k);
     tensors[ReportTensorName(report.target_layers, v)] = SideToJson(layer.v);
   }

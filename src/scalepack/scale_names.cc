@@ -16,18 +16,18 @@ struct Spelling {
   KvSide side;
 };
 
-constexpr std::array<Spelling, 12> kSpellings = {{{"k_scale", KvSide::kK},
-                                                  {"_k_scale", KvSide::kK},
-                                                  {"attn.k_scale", KvSide::kK},
-                                                  {"attn._k_scale", KvSide::kK},
-                                                  {"k_proj.k_scale", KvSide::kK},
-                                                  {"k_proj.output_scale", KvSide::kK},
-                                                  {"v_scale", KvSide::kV},
-                                                  {"_v_scale", KvSide::kV},
-                                                  {"attn.v_scale", KvSide::kV},
-                                                  {"attn._v_scale", KvSide::kV},
-                                                  {"v_proj.v_scale", KvSide::kV},
-                                                  {"v_proj.output_scale", KvSide::kV}}};
+constexpr std::array<Spelling, 12> kSpellings = {{{"k_scale", KvSide::kKey},
+                                                  {"_k_scale", KvSide::kKey},
+                                                  {"attn.k_scale", KvSide::kKey},
+                                                  {"attn._k_scale", KvSide::kKey},
+                                                  {"k_proj.k_scale", KvSide::kKey},
+                                                  {"k_proj.output_scale", KvSide::kKey},
+                                                  {"v_scale", KvSide::kValue},
+                                                  {"_v_scale", KvSide::kValue},
+                                                  {"attn.v_scale", KvSide::kValue},
+                                                  {"attn._v_scale", KvSide::kValue},
+                                                  {"v_proj.v_scale", KvSide::kValue},
+                                                  {"v_proj.output_scale", KvSide::kValue}}};
 
 bool ConsumePrefix(std::string_view* text, std::string_view prefix) {
   if (!text->starts_with(prefix)) return false;
@@ -49,7 +49,7 @@ std::optional<int> ConsumeLayerId(std::string_view* text) {
 }  // namespace
 
 std::string_view Name(KvSide side) {
-  return side == KvSide::kK ? "k" : "v";
+  return side == KvSide::kKey ? "k" : "v";
 }
 
 std::string ScaleTensorName(std::string_view prefix, const ScaleSlot& slot) {
@@ -82,14 +82,14 @@ std::optional<ScaleSlot> ParseScaleTensorName(std::string_view canonical_name) {
 std::vector<ScaleSlot> TargetSlots(const Checkpoint& checkpoint) {
   std::vector<ScaleSlot> slots;
   for (const int layer : checkpoint.config().QsaLayers()) {
-    slots.push_back({false, layer, KvSide::kK});
-    slots.push_back({false, layer, KvSide::kV});
+    slots.push_back({false, layer, KvSide::kKey});
+    slots.push_back({false, layer, KvSide::kValue});
   }
   return slots;
 }
 
 std::vector<ScaleSlot> DraftSlots() {
-  return {{true, 0, KvSide::kK}, {true, 0, KvSide::kV}};
+  return {{true, 0, KvSide::kKey}, {true, 0, KvSide::kValue}};
 }
 
 }  // namespace kv8

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "kv8/types.h"
 
 namespace kv8 {
 
@@ -26,8 +27,6 @@ inline constexpr std::string_view kDraftScaleFile = "model-bf16-kvscales-mtp.saf
 inline constexpr std::string_view kCalibrateRemedy =
     "run `kv8 calibrate` and `kv8 pack` on this checkpoint and name the pack with --scale-pack";
 
-enum class KvSide { kK, kV };
-
 /// "k" or "v".
 std::string_view Name(KvSide side);
 
@@ -35,7 +34,7 @@ std::string_view Name(KvSide side);
 struct ScaleSlot {
   bool draft = false;
   int layer = 0;
-  KvSide side = KvSide::kK;
+  KvSide side = KvSide::kKey;
 
   auto operator<=>(const ScaleSlot&) const = default;
 };

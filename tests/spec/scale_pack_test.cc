@@ -99,7 +99,7 @@ TEST_F(SpecScalePack, Scale4_NamesFollowTheCheckpoint) {
 TEST_F(SpecScalePack, Scale5_ReleasedModelTakes2640Bytes) {
   ScaleFile file{.scales = {}, .metadata = TargetMetadata()};
   for (int layer = 3; layer < 48; layer += 4) {
-    for (const KvSide side : {KvSide::kK, KvSide::kV}) {
+    for (const KvSide side : {KvSide::kKey, KvSide::kValue}) {
       file.scales[ScaleTensorName("model.language_model.layers.", {false, layer, side})] = 0.02f;
     }
   }

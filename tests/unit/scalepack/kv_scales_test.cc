@@ -21,7 +21,7 @@ ScaleFile FullSet(bool with_draft = true) {
   ScaleFile file;
   float value = 0.01f;
   std::vector<ScaleSlot> slots = TargetSlots(test::TinyModel());
-  if (with_draft) slots.insert(slots.end(), {{true, 0, KvSide::kK}, {true, 0, KvSide::kV}});
+  if (with_draft) slots.insert(slots.end(), {{true, 0, KvSide::kKey}, {true, 0, KvSide::kValue}});
   for (const ScaleSlot& slot : slots) {
     file.scales[ScaleTensorName(test::TinyModel().layer_prefix(), slot)] = value;
     value += 0.01f;

@@ -8,11 +8,11 @@ namespace kv8 {
 namespace {
 
 TEST(ScaleTensorName, FollowsTheCheckpointsPrefix) {
-  EXPECT_EQ(ScaleTensorName("model.language_model.layers.", {false, 7, KvSide::kV}),
+  EXPECT_EQ(ScaleTensorName("model.language_model.layers.", {false, 7, KvSide::kValue}),
             "model.language_model.layers.7.self_attn.v_scale");
-  EXPECT_EQ(ScaleTensorName("model.language_model.layers.", {true, 0, KvSide::kK}),
+  EXPECT_EQ(ScaleTensorName("model.language_model.layers.", {true, 0, KvSide::kKey}),
             "mtp.layers.0.self_attn.k_scale");
-  EXPECT_EQ(ReportTensorName(48, {true, 0, KvSide::kK}), "model.layers.48.self_attn.k_scale");
+  EXPECT_EQ(ReportTensorName(48, {true, 0, KvSide::kKey}), "model.layers.48.self_attn.k_scale");
 }
 
 TEST(ParseScaleTensorName, FoldsEverySpellingInUse) {
@@ -21,13 +21,13 @@ TEST(ParseScaleTensorName, FoldsEverySpellingInUse) {
         "model.layers.7.self_attn.attn.k_scale", "model.layers.7.self_attn.attn._k_scale",
         "model.layers.7.self_attn.k_proj.k_scale", "model.layers.7.self_attn.k_proj.output_scale",
         "model.layers.7.attn.k_scale"}) {
-    EXPECT_EQ(ParseScaleTensorName(name), (ScaleSlot{false, 7, KvSide::kK})) << name;
+    EXPECT_EQ(ParseScaleTensorName(name), (ScaleSlot{false, 7, KvSide::kKey})) << name;
     std::string mirror = name;
     for (char& c : mirror) c = c == 'k' ? 'v' : c;
-    EXPECT_EQ(ParseScaleTensorName(mirror), (ScaleSlot{false, 7, KvSide::kV})) << mirror;
+    EXPECT_EQ(ParseScaleTensorName(mirror), (ScaleSlot{false, 7, KvSide::kValue})) << mirror;
   }
   EXPECT_EQ(ParseScaleTensorName("mtp.layers.0.self_attn.v_scale"),
-            (ScaleSlot{true, 0, KvSide::kV}));
+            (ScaleSlot{true, 0, KvSide::kValue}));
 }
 
 TEST(ParseScaleTensorName, LeavesOtherNamesAlone) {
@@ -45,8 +45,8 @@ TEST(ParseScaleTensorName, LeavesOtherNamesAlone) {
 TEST(TargetSlots, OnePairPerQsaLayer) {
   const auto slots = TargetSlots(test::TinyModel());
   ASSERT_EQ(slots.size(), 6u);
-  EXPECT_EQ(slots[0], (ScaleSlot{false, 3, KvSide::kK}));
-  EXPECT_EQ(slots[5], (ScaleSlot{false, 11, KvSide::kV}));
+  EXPECT_EQ(slots[0], (ScaleSlot{false, 3, KvSide::kKey}));
+  EXPECT_EQ(slots[5], (ScaleSlot{false, 11, KvSide::kValue}));
 }
 
 }  // namespace
