@@ -20,7 +20,7 @@ ScaleManifest Sample() {
   manifest.draft = {std::string(kDraftScaleFile), std::string(64, '4'), {"c"}};
   for (const bool draft : {false, true}) {
     const int layer = draft ? 0 : 3;
-    manifest.tensors.push_back({{draft, layer, KvSide::kK}, ScaleForMaxAbs(9.0f), 9.0f, {}});
+    manifest.tensors.push_back({{draft, layer, KvSide::kKey}, ScaleForMaxAbs(9.0f), 9.0f, {}});
     manifest.tensors.back().summary = {{"saturation_ratio", 0.0}};
   }
   return manifest;
@@ -39,7 +39,7 @@ TEST(Manifest, RoundTrips) {
   EXPECT_EQ(read->target.tensor_names, Sample().target.tensor_names);
   EXPECT_EQ(read->draft->filename, kDraftScaleFile);
   ASSERT_EQ(read->tensors.size(), 2u);
-  EXPECT_EQ(read->tensors[1].slot, (ScaleSlot{true, 0, KvSide::kK}));
+  EXPECT_EQ(read->tensors[1].slot, (ScaleSlot{true, 0, KvSide::kKey}));
   EXPECT_EQ(read->tensors[0].scale, ScaleForMaxAbs(9.0f));
 }
 
