@@ -11,6 +11,7 @@
 
 #include "kv8/error.h"
 #include "kv8/request.h"
+#include "kv8/statistics.h"
 #include "kv8/types.h"
 
 namespace kv8 {
@@ -18,11 +19,18 @@ namespace kv8 {
 /// Tokens in one block of the K/V cache; prefill chunks are multiples of it.
 inline constexpr std::int64_t kKvBlockTokens = 64;
 
+/// How the draft head chooses when the request is sampled; greedy requests always draft greedily.
+enum class DraftSampling {
+  kGreedy,         // its best token; then output equals that without speculation, draw for draw
+  kProbabilistic,  // a draw from its distribution; output keeps the target's distribution
+};
+
 struct EngineOptions {
   std::filesystem::path model;                      // checkpoint or materialized view
   std::optional<std::filesystem::path> scale_pack;  // only with kE4M3
   KvDType kv_dtype = KvDType::kFp16;
   int speculative_tokens = 0;  // drafts per step by the checkpoint's own head, 0 to 5
+  DraftSampling draft_sampling = DraftSampling::kGreedy;
 
   std::int64_t max_model_len = 0;  // prompt and output of one request; 0: the checkpoint's limit
   int max_num_seqs = 1;            // sequences that run at once
@@ -102,6 +110,7 @@ class Engine {
 
   const ModelInfo& model() const;
   KvCacheInfo kv_cache() const;
+  EngineStatistics statistics() const;
 
  private:
   class Impl;

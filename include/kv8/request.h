@@ -36,13 +36,14 @@ struct Request {
   std::vector<TokenId> prompt;             // at least one id, each in [0, vocab)
   std::optional<std::int64_t> max_tokens;  // absent: up to the context limit
   SamplingOptions sampling;
-  int choices = 1;                     // independent continuations of the prompt
-  bool ignore_eos = false;             // do not stop on the checkpoint's stop ids
-  std::vector<TokenId> stop_ids;       // further stop ids
-  std::vector<std::string> stop;       // stop strings; need a tokenizer.json in the model directory
-  bool text = false;                   // decode; implied by `stop`
-  std::optional<int> logprobs;         // with each token its log-probability and the N best
-  std::optional<int> prompt_logprobs;  // the same for every prompt token but the first
+  int choices = 1;                // independent continuations of the prompt
+  bool ignore_eos = false;        // do not stop on the checkpoint's stop ids
+  std::vector<TokenId> stop_ids;  // further stop ids
+  std::vector<std::string> stop;  // stop strings; need a tokenizer.json in the model directory
+  bool text = false;              // decode; implied by `stop`
+  std::optional<int> speculative_tokens;  // fewer drafts than the engine's; absent: as many
+  std::optional<int> logprobs;            // with each token its log-probability and the N best
+  std::optional<int> prompt_logprobs;     // the same for every prompt token but the first
 };
 
 /// A token and the natural log of its probability before temperature and filters.

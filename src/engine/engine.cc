@@ -17,15 +17,11 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
                                           .kv_dtype = options.kv_dtype,
                                           .with_draft = options.speculative_tokens > 0,
                                           .backend = options.backend}));
-  if (options.speculative_tokens > 0) {
-    return Error{Code::kUnsupported, "speculative decoding is not part of this build",
-                 "--speculative-tokens", "run without it"};
-  }
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
   KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, *model));
   KV8_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Runner::Create(*model, setup.runner));
-  return std::unique_ptr<Engine>(new Engine(
-      std::make_unique<Impl>(options.model, setup, std::move(model), std::move(runner))));
+  return std::unique_ptr<Engine>(
+      new Engine(std::make_unique<Impl>(options, setup, std::move(model), std::move(runner))));
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -57,6 +53,10 @@ Result<Score> Engine::ScoreTokens(std::span<const TokenId> ids, int top_logprobs
 
 const ModelInfo& Engine::model() const {
   return impl_->model();
+}
+
+EngineStatistics Engine::statistics() const {
+  return impl_->statistics();
 }
 
 KvCacheInfo Engine::kv_cache() const {

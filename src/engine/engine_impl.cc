@@ -32,18 +32,22 @@ void ScoreRow(std::span<const TokenId> ids, std::int64_t position, std::span<con
 
 }  // namespace
 
-Engine::Impl::Impl(std::filesystem::path dir, const EngineSetup& setup,
+Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
                    std::unique_ptr<const LoadedModel> model, std::unique_ptr<Runner> runner)
-    : dir_(std::move(dir)),
+    : dir_(options.model),
       loaded_(std::move(model)),
       runner_(std::move(runner)),
-      scheduler_(setup.scheduler, setup.runner.cache.blocks),
-      max_choices_(setup.scheduler.max_num_seqs) {
+      scheduler_(setup.scheduler, setup.runner.cache.blocks) {
   const ModelConfig& config = loaded_->model().config();
   info_ = {.vocab = config.vocab,
            .max_model_len = setup.max_model_len,
            .stop_ids = loaded_->checkpoint().stop_ids(),
            .has_draft_head = config.mtp.has_value()};
+  limits_ = {.vocab = info_.vocab,
+             .max_model_len = info_.max_model_len,
+             .max_choices = options.max_num_seqs,
+             .speculative_tokens = options.speculative_tokens};
+  if (options.speculative_tokens > 0) speculator_.emplace(*runner_, options.draft_sampling);
 }
 
 Result<const Tokenizer*> Engine::Impl::LoadTokenizer() {
@@ -56,13 +60,14 @@ Result<const Tokenizer*> Engine::Impl::LoadTokenizer() {
 
 Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
                                        DoneCallback on_done) {
-  KV8_RETURN_IF_ERROR(CheckRequest(request, {info_.vocab, info_.max_model_len, max_choices_}));
+  KV8_RETURN_IF_ERROR(CheckRequest(request, limits_));
   const Tokenizer* tokenizer = nullptr;
   if (request.text || !request.stop.empty()) {
     KV8_ASSIGN_OR_RETURN(tokenizer, LoadTokenizer());
   }
+  statistics_.OnSubmit();
   const RequestId id{next_id_++};
-  auto record = MakeRecord(id, std::move(request), next_arrival_, info_.max_model_len, tokenizer);
+  auto record = MakeRecord(id, std::move(request), next_arrival_, limits_, tokenizer);
   record->on_token = std::move(on_token);
   record->on_done = std::move(on_done);
   if (const auto top = record->request.prompt_logprobs) {
@@ -72,20 +77,24 @@ Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
   return id;
 }
 
-RequestRecord& Engine::Impl::Enqueue(std::unique_ptr<RequestRecord> record) {
-  RequestRecord& added = *record;
-  next_arrival_ += added.sequences.size();
-  for (const auto& sequence : added.sequences) scheduler_.Add(*sequence);
-  requests_.emplace(added.completion.id, std::move(record));
-  return added;
+void Engine::Impl::Enqueue(std::unique_ptr<RequestRecord> record) {
+  next_arrival_ += record->sequences.size();
+  for (const auto& sequence : record->sequences) scheduler_.Add(*sequence);
+  requests_.emplace(record->completion.id, std::move(record));
 }
 
 bool Engine::Impl::Step() {
+  StepClock clock{.begin = Clock::now()};
   scheduler_.Schedule(plan_);
   MarkStarted(plan_);
+  clock.scheduled = Clock::now();
   runner_->Run(plan_);
+  statistics_.OnPlan(plan_);
+  clock.ran = Clock::now();
   Commit(plan_);
   DeliverFinished();
+  clock.committed = Clock::now();
+  statistics_.OnStep(clock);
   return !scheduler_.idle();
 }
 
@@ -99,50 +108,64 @@ void Engine::Impl::MarkStarted(const StepPlan& plan) {
 void Engine::Impl::Commit(const StepPlan& plan) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const PlanItem& item = plan.items[i];
-    Sequence& sequence = *item.sequence;
-    if (sequence.stage == Stage::kFinished) continue;  // its request was cancelled in this step
-    const bool yields = item.yields_token();
-    if (item.phase == Phase::kPrefill) {
-      CommitPrefill(sequence, item.rows);
-    } else {
-      sequence.computed += item.rows;
-    }
-    if (!yields) continue;
-    if (sequence.size() == sequence.max_total) {
-      Finish(sequence, FinishReason::kLength);  // no output was asked for
-    } else {
-      CommitToken(sequence, runner_->Logits(i).row(0));
-    }
+    if (!item.sequence->running()) continue;  // its request was cancelled in this step
+    if (item.phase == Phase::kPrefill) CommitPrompt(item);
+    if (item.yields_token() && item.sequence->running()) CommitTokens(item, runner_->Logits(i));
+  }
+  if (speculator_) speculator_->Propose(plan);
+}
+
+void Engine::Impl::CommitPrompt(const PlanItem& item) {
+  Sequence& sequence = *item.sequence;
+  RequestRecord& record = *sequence.request;
+  sequence.computed += item.rows;
+  if (!item.yields_token()) return;
+  sequence.stage = Stage::kDecode;
+  if (!record.first_token) record.first_token = Clock::now();
+  if (sequence.size() == sequence.max_total) {  // no output was asked for
+    Finish(sequence, FinishReason::kLength);
   }
 }
 
-void Engine::Impl::CommitPrefill(Sequence& sequence, std::int64_t rows) {
+/// Turns an item's rows of logits into tokens, as long as the next row's draft is the token chosen.
+void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits) {
+  Sequence& sequence = *item.sequence;
   RequestRecord& record = *sequence.request;
-  sequence.computed += rows;
-  if (sequence.computed < sequence.prompt_tokens) return;
-  sequence.stage = Stage::kDecode;
-  if (!record.first_token) record.first_token = Clock::now();
-}
-
-void Engine::Impl::CommitToken(Sequence& sequence, std::span<float> logits) {
-  const Request& request = sequence.request->request;
-  // Log-probabilities are the model's own: taken before anything changes the logits.
-  std::vector<float> raw;
-  if (request.logprobs) raw.assign(logits.begin(), logits.end());
-  Sampler::Adjust(request.sampling, sequence.history, logits);
-  NewToken chosen{sampler_.Next(request.sampling, logits, sequence.choice, sequence.size()), {}};
-  if (request.logprobs) chosen.logprobs = LogprobsOf(raw, chosen.token, *request.logprobs);
-  const FinishReason reason = AppendToken(sequence, std::move(chosen), info_.stop_ids);
+  const Request& request = record.request;
+  const std::int64_t drafted = sequence.draft_count();
+  std::int64_t accepted = 0;
+  FinishReason reason = FinishReason::kNone;
+  for (std::int64_t row = 0; reason == FinishReason::kNone && row <= accepted; ++row) {
+    const std::span<float> values = logits.row(row);
+    // Log-probabilities are the model's own: taken before anything changes the logits.
+    std::vector<float> raw;
+    if (request.logprobs) raw.assign(values.begin(), values.end());
+    Sampler::Adjust(request.sampling, sequence.history, values);
+    const Verdict verdict = Verify(sampler_, sequence, static_cast<std::size_t>(row), values);
+    NewToken chosen{verdict.token, {}};
+    if (request.logprobs) chosen.logprobs = LogprobsOf(raw, verdict.token, *request.logprobs);
+    if (item.phase == Phase::kDecode) ++sequence.computed;
+    if (verdict.accepted) ++accepted;
+    statistics_.OnToken();
+    reason = AppendToken(sequence, std::move(chosen), info_.stop_ids);
+  }
+  if (drafted > 0) {
+    statistics_.OnVerify(drafted, accepted, record.completion.speculation);
+    sequence.drafts.clear();
+  }
   if (reason == FinishReason::kCancelled) {
-    FinishAll(*sequence.request, reason);
+    FinishAll(record, reason);
   } else if (reason != FinishReason::kNone) {
     Finish(sequence, reason);
+  } else if (item.phase == Phase::kDecode) {
+    runner_->Rollback(item, accepted + 1);
   }
 }
 
 void Engine::Impl::Finish(Sequence& sequence, FinishReason reason) {
   scheduler_.Remove(sequence);
   runner_->Forget(sequence);
+  statistics_.OnChoice(reason);
   if (EndSequence(sequence, reason)) finished_.push_back(sequence.request->completion.id);
 }
 
@@ -164,6 +187,7 @@ void Engine::Impl::DeliverFinished() {
     // Out of every table first: the callback may submit the next request.
     auto node = requests_.extract(finished_.back());
     finished_.pop_back();
+    statistics_.OnRequest(*node.mapped());
     Deliver(*node.mapped());
   }
 }
@@ -173,11 +197,11 @@ Result<Score> Engine::Impl::ScoreTokens(std::span<const TokenId> ids, int top_lo
   request.prompt.assign(ids.begin(), ids.end());
   request.max_tokens = 0;
   request.prompt_logprobs = top_logprobs;
-  KV8_RETURN_IF_ERROR(CheckRequest(request, {info_.vocab, info_.max_model_len, max_choices_}));
+  KV8_RETURN_IF_ERROR(CheckRequest(request, limits_));
   Score score;
   bool done = false;
-  auto record = MakeRecord(RequestId{next_id_++}, std::move(request), next_arrival_,
-                           info_.max_model_len, nullptr);
+  auto record =
+      MakeRecord(RequestId{next_id_++}, std::move(request), next_arrival_, limits_, nullptr);
   record->sequences.front()->prompt_rows = [&](std::int64_t position,
                                                std::span<const float> logits) {
     ScoreRow(ids, position, logits, top_logprobs, score);

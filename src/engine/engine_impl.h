@@ -8,10 +8,14 @@
 #include <vector>
 
 #include "engine/options.h"
+#include "engine/request_check.h"
+#include "engine/request_flow.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/speculation.h"
+#include "engine/statistics.h"
 #include "kv8/engine.h"
 #include "text/tokenizer.h"
 
@@ -19,7 +23,7 @@ namespace kv8 {
 
 class Engine::Impl {
  public:
-  Impl(std::filesystem::path dir, const EngineSetup& setup,
+  Impl(const EngineOptions& options, const EngineSetup& setup,
        std::unique_ptr<const LoadedModel> model, std::unique_ptr<Runner> runner);
 
   Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
@@ -29,14 +33,15 @@ class Engine::Impl {
 
   const ModelInfo& model() const { return info_; }
   KvCacheInfo kv_cache() const;
+  EngineStatistics statistics() const { return statistics_.Snapshot(scheduler_); }
 
  private:
   Result<const Tokenizer*> LoadTokenizer();
-  RequestRecord& Enqueue(std::unique_ptr<RequestRecord> record);
+  void Enqueue(std::unique_ptr<RequestRecord> record);
   static void MarkStarted(const StepPlan& plan);
   void Commit(const StepPlan& plan);
-  void CommitPrefill(Sequence& sequence, std::int64_t rows);
-  void CommitToken(Sequence& sequence, std::span<float> logits);
+  void CommitPrompt(const PlanItem& item);
+  void CommitTokens(const PlanItem& item, Matrix logits);
   void Finish(Sequence& sequence, FinishReason reason);
   void FinishAll(RequestRecord& record, FinishReason reason);
   void DeliverFinished();
@@ -46,8 +51,10 @@ class Engine::Impl {
   std::unique_ptr<Runner> runner_;
   Scheduler scheduler_;
   Sampler sampler_;
+  std::optional<Speculator> speculator_;
+  Statistics statistics_;
   ModelInfo info_;
-  int max_choices_;
+  RequestLimits limits_;
   std::optional<Tokenizer> tokenizer_;  // loaded when a request first wants text
 
   std::map<RequestId, std::unique_ptr<RequestRecord>> requests_;

@@ -53,6 +53,17 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
   return plan;
 }
 
+/// A verification's rows must fit the window of the n-gram convolution, which is what lets the
+/// state between them be found again.
+Result<void> CheckDrafts(int drafts, const Model& model) {
+  const StateLayout layout = model.SequenceLayout(false);
+  if (drafts == 0 || layout.ple_layers == 0 || drafts < layout.ple_conv_rows) return {};
+  return Error{Code::kUnsupported,
+               fmt::format("{} drafts per step with an n-gram convolution over {} tokens", drafts,
+                           layout.ple_conv_rows),
+               "--speculative-tokens", "use fewer drafts than that"};
+}
+
 }  // namespace
 
 Result<void> CheckOptions(const EngineOptions& options) {
@@ -79,9 +90,12 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
   KV8_ASSIGN_OR_RETURN(setup.max_model_len,
                        ModelLength(options.max_model_len, model.model().config()));
   KV8_ASSIGN_OR_RETURN(setup.runner.cache, PlanCache(options, model, setup.max_model_len));
+  KV8_RETURN_IF_ERROR(CheckDrafts(options.speculative_tokens, model.model()));
   setup.runner.slots = options.max_num_seqs;
-  // A full chunk fits beside every other sequence's token.
-  setup.runner.max_rows = options.prefill_chunk + options.max_num_seqs;
+  setup.runner.drafts = options.speculative_tokens;
+  // A full chunk fits beside every other sequence's tokens.
+  setup.runner.max_rows = options.prefill_chunk + static_cast<std::int64_t>(options.max_num_seqs) *
+                                                      (1 + options.speculative_tokens);
   setup.runner.threads = options.threads > 0
                              ? options.threads
                              : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

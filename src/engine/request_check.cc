@@ -75,6 +75,8 @@ Result<void> CheckRequest(const Request& request, const RequestLimits& limits) {
   KV8_RETURN_IF_ERROR(CheckRange(request.logprobs.value_or(0), 0, kMaxLogprobs, "logprobs"));
   KV8_RETURN_IF_ERROR(
       CheckRange(request.prompt_logprobs.value_or(0), 0, kMaxLogprobs, "prompt_logprobs"));
+  KV8_RETURN_IF_ERROR(CheckRange(request.speculative_tokens.value_or(0), 0,
+                                 limits.speculative_tokens, "speculative_tokens"));
   for (const std::string& stop : request.stop) {
     if (stop.empty()) return Invalid("a stop string is empty", "stop", "leave it out");
   }

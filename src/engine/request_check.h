@@ -14,6 +14,7 @@ struct RequestLimits {
   std::int64_t vocab = 0;
   std::int64_t max_model_len = 0;
   int max_choices = 1;
+  int speculative_tokens = 0;
 };
 
 /// kInvalidArgument for token ids outside [0, vocab), naming index and id.

@@ -28,7 +28,7 @@ Choice& ChoiceOf(Sequence& sequence) {
 }  // namespace
 
 std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::uint64_t arrival,
-                                          std::int64_t max_model_len, const Tokenizer* tokenizer) {
+                                          const RequestLimits& limits, const Tokenizer* tokenizer) {
   auto record = std::make_unique<RequestRecord>();
   record->request = std::move(request);
   record->submitted = Clock::now();
@@ -44,7 +44,8 @@ std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::ui
     sequence->choice = choice;
     sequence->arrival = arrival + static_cast<std::uint64_t>(choice);
     sequence->prompt_tokens = prompt;
-    sequence->max_total = r.max_tokens ? prompt + *r.max_tokens : max_model_len;
+    sequence->max_total = r.max_tokens ? prompt + *r.max_tokens : limits.max_model_len;
+    sequence->max_drafts = r.speculative_tokens.value_or(limits.speculative_tokens);
     sequence->tokens.reserve(static_cast<std::size_t>(sequence->max_total));
     sequence->tokens.assign(r.prompt.begin(), r.prompt.end());
     sequence->blocks.reserve(static_cast<std::size_t>(sequence->max_total / kBlockTokens + 1));

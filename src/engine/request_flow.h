@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "engine/request_check.h"
 #include "engine/sequence.h"
 
 namespace kv8 {
@@ -10,7 +11,7 @@ namespace kv8 {
 /// Builds the record and its waiting sequences. `tokenizer` is needed when text is wanted.
 /// `arrival` numbers the sequences from here on.
 std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::uint64_t arrival,
-                                          std::int64_t max_model_len, const Tokenizer* tokenizer);
+                                          const RequestLimits& limits, const Tokenizer* tokenizer);
 
 /// A chosen token and what the request asked to know about it.
 struct NewToken {

@@ -28,21 +28,30 @@ Runner::Runner(const LoadedModel& model, const RunnerLimits& limits, KvCache cac
       vocab_(model_.config().vocab),
       pool_(limits.threads),
       cache_(std::move(cache)),
-      workspace_(model_.config()) {
+      workspace_(model_.config()),
+      drafts_(limits.drafts) {
   workspace_.Resize(limits.max_rows);
   for (int i = 0; i < limits.slots; ++i) states_.emplace_back(layout_);
+  StateLayout trail_layout = layout_;
+  trail_layout.index_rings = 0;
+  for (int i = 0; i < limits.slots * drafts_; ++i) trails_.emplace_back(trail_layout);
   ids_.reserve(static_cast<std::size_t>(limits.max_rows));
   rows_.reserve(static_cast<std::size_t>(limits.slots));
   item_logits_.reserve(static_cast<std::size_t>(limits.slots));
-  const auto logit_rows = std::max<std::int64_t>(limits.slots, kPromptLogitRows);
+  const auto logit_rows = std::max<std::int64_t>(limits.slots * (1 + drafts_), kPromptLogitRows);
   streams_.resize(static_cast<std::size_t>(limits.max_rows * width_));
   token_streams_.resize(static_cast<std::size_t>(logit_rows * width_));
   logits_.resize(static_cast<std::size_t>(logit_rows * vocab_));
+  if (!model.with_draft()) return;
+  draft_input_.resize(streams_.size());
+  draft_streams_.resize(streams_.size());
+  draft_last_.reserve(static_cast<std::size_t>(limits.slots));
 }
 
 std::int64_t Runner::activation_bytes() const {
   return workspace_.bytes() +
-         static_cast<std::int64_t>((streams_.size() + token_streams_.size() + logits_.size()) *
+         static_cast<std::int64_t>((streams_.size() + token_streams_.size() + logits_.size() +
+                                    draft_input_.size() + draft_streams_.size()) *
                                    sizeof(float));
 }
 
@@ -87,15 +96,29 @@ void Runner::Restore(const Sequence& sequence) {
 void Runner::AddRows(const PlanItem& item) {
   const Sequence& sequence = *item.sequence;
   SequenceState& state = states_[static_cast<std::size_t>(sequence.slot)];
-  if (sequence.computed == 0) state.Reset();
+  if (item.first_position == 0) state.Reset();
   rows_.push_back({.row_begin = static_cast<std::int64_t>(ids_.size()),
                    .row_count = item.rows,
-                   .first_position = sequence.computed,
+                   .first_position = item.first_position,
                    .phase = item.phase,
                    .state = &state,
-                   .blocks = sequence.blocks});
-  const auto first = sequence.tokens.begin() + sequence.computed;
-  ids_.insert(ids_.end(), first, first + item.rows);
+                   .blocks = sequence.blocks,
+                   .trail = Trail(item)});
+  for (std::int64_t i = 0; i < item.rows; ++i) {
+    ids_.push_back(sequence.TokenAt(item.first_position + i));
+  }
+}
+
+std::span<SequenceState> Runner::Trail(const PlanItem& item) {
+  if (item.phase == Phase::kPrefill) return {};
+  const auto first = static_cast<std::size_t>(item.sequence->slot * drafts_);
+  return std::span(trails_).subspan(first, static_cast<std::size_t>(item.rows - 1));
+}
+
+void Runner::Rollback(const PlanItem& item, std::int64_t kept) {
+  if (kept == item.rows) return;
+  states_[static_cast<std::size_t>(item.sequence->slot)].CopyRecurrentFrom(
+      Trail(item)[static_cast<std::size_t>(kept - 1)]);
 }
 
 void Runner::FeedPromptRows(const StepPlan& plan) {
@@ -134,6 +157,45 @@ void Runner::ComputeLogits(const StepPlan& plan) {
 
 Matrix Runner::Logits(std::size_t i) {
   return item_logits_[i];
+}
+
+void Runner::Draft(std::span<const DraftItem> items, DraftSource source) {
+  ids_.clear();
+  rows_.clear();
+  const auto& streams = source == DraftSource::kTarget ? streams_ : draft_streams_;
+  for (const DraftItem& item : items) {
+    const Sequence& sequence = *item.sequence;
+    const auto row_begin = static_cast<std::int64_t>(ids_.size());
+    const std::int64_t row = source == DraftSource::kTarget
+                                 ? item.source_row
+                                 : draft_last_[static_cast<std::size_t>(item.source_row)];
+    std::copy_n(streams.data() + row * width_, item.rows * width_,
+                draft_input_.data() + row_begin * width_);
+    rows_.push_back({.row_begin = row_begin,
+                     .row_count = item.rows,
+                     .first_position = item.first_position,
+                     .phase = Phase::kDecode,
+                     .state = &states_[static_cast<std::size_t>(sequence.slot)],
+                     .blocks = sequence.blocks});
+    for (std::int64_t i = 0; i < item.rows; ++i) {
+      ids_.push_back(sequence.TokenAt(item.first_position + i + 1));
+    }
+  }
+  draft_last_.clear();
+  for (const SequenceRows& rows : rows_) draft_last_.push_back(rows.row_begin + rows.row_count - 1);
+  const auto count = static_cast<std::int64_t>(ids_.size());
+  model_.Draft(Context(), Batch{ids_, rows_}, ConstMatrix(draft_input_.data(), count, width_),
+               Matrix(draft_streams_.data(), count, width_));
+}
+
+Matrix Runner::DraftLogits(std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t row = draft_last_[static_cast<std::size_t>(i)];
+    std::copy_n(draft_streams_.data() + row * width_, width_, token_streams_.data() + i * width_);
+  }
+  const Matrix logits(logits_.data(), n, vocab_);
+  model_.DraftLogits(Context(), ConstMatrix(token_streams_.data(), n, width_), logits);
+  return logits;
 }
 
 }  // namespace kv8

@@ -18,8 +18,24 @@ namespace kv8 {
 struct RunnerLimits {
   KvCachePlan cache;
   int slots = 1;                // recurrent states
+  int drafts = 0;               // most per sequence and step
   std::int64_t max_rows = 512;  // of one step
   int threads = 1;
+};
+
+/// Rows of one sequence in a pass of the draft head. Row t pairs the streams of position t with the
+/// token after it.
+struct DraftItem {
+  Sequence* sequence = nullptr;
+  std::int64_t first_position = 0;
+  std::int64_t rows = 0;
+  std::int64_t source_row = 0;  // of the first row's streams, see DraftSource
+};
+
+/// Where a draft pass takes streams from.
+enum class DraftSource {
+  kTarget,  // rows of the last plan
+  kDraft,   // the last draft pass: row i is the last row of its item i
 };
 
 /// Does what it is told; decides nothing. S*H is the width of a row's residual streams, V the
@@ -37,6 +53,14 @@ class Runner {
   /// Logits of item `i` of the last plan, [rows,V]: all its rows in decode, the last in prefill.
   /// Empty for an item that yields no token. May be changed in place.
   Matrix Logits(std::size_t i);
+
+  /// Back to the recurrent state after the first `kept` of an item's rows.
+  void Rollback(const PlanItem& item, std::int64_t kept);
+
+  /// Runs the draft head over the items' rows; the sequences' blocks must cover them.
+  void Draft(std::span<const DraftItem> items, DraftSource source);
+  /// Logits [n,V] of the last row of each of the last draft pass's first n items.
+  Matrix DraftLogits(std::int64_t n);
 
   /// Drops what is kept for a sequence outside of the pools.
   void Forget(const Sequence& sequence) { saved_.erase(&sequence); }
@@ -59,6 +83,7 @@ class Runner {
   void ComputeLogits(const StepPlan& plan);
   Matrix Streams(std::int64_t rows);
   ForwardContext Context();
+  std::span<SequenceState> Trail(const PlanItem& item);
 
   const Model& model_;
   const StateLayout layout_;
@@ -67,7 +92,9 @@ class Runner {
   ThreadPool pool_;
   KvCache cache_;
   Workspace workspace_;
+  const int drafts_;
   std::vector<SequenceState> states_;  // by slot
+  std::vector<SequenceState> trails_;  // by slot, `drafts_` each
   std::unordered_map<const Sequence*, Saved> saved_;
 
   // Of the step in hand.
@@ -77,6 +104,9 @@ class Runner {
   std::vector<float> token_streams_;  // [logit rows,S*H]
   std::vector<float> logits_;         // [logit rows,V]
   std::vector<Matrix> item_logits_;
+  std::vector<float> draft_input_;        // [max_rows,S*H]
+  std::vector<float> draft_streams_;      // [max_rows,S*H]
+  std::vector<std::int64_t> draft_last_;  // last row of each item of the last draft pass
 };
 
 }  // namespace kv8

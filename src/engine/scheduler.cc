@@ -64,17 +64,17 @@ void Scheduler::ScheduleDecode(StepPlan& plan) {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     if (sequence.stage != Stage::kDecode) continue;
-    const std::int64_t rows = sequence.size() - sequence.computed;
-    bool fits = Grow(sequence, sequence.size());
+    const std::int64_t rows = 1 + sequence.draft_count();
+    bool fits = Grow(sequence);
     while (!fits && running_.back() != &sequence) {
       Preempt(*running_.back(), plan);
-      fits = Grow(sequence, sequence.size());
+      fits = Grow(sequence);
     }
     if (!fits) {
       Preempt(sequence, plan);
       break;
     }
-    plan.items.push_back({&sequence, rows, Phase::kDecode});
+    plan.items.push_back({&sequence, rows, Phase::kDecode, sequence.computed});
     plan.rows += rows;
   }
 }
@@ -82,12 +82,8 @@ void Scheduler::ScheduleDecode(StepPlan& plan) {
 void Scheduler::ScheduleAdmission(StepPlan& plan) {
   while (!queue_.empty() && !free_slots_.empty()) {
     Sequence& sequence = *queue_.front();
-    // A spare block for each that runs keeps a newcomer from being sent away in the next steps.
-    const auto spare = static_cast<std::int64_t>(running_.size());
-    const std::int64_t needed = CeilDiv(sequence.size(), kBlockTokens);
-    if (needed + spare > blocks_.free_count()) return;
+    if (!Grow(sequence)) return;
     queue_.pop_front();
-    Grow(sequence, sequence.size());
     sequence.slot = free_slots_.back();
     free_slots_.pop_back();
     if (sequence.stage == Stage::kPreempted) plan.restores.push_back(&sequence);
@@ -111,15 +107,15 @@ void Scheduler::SchedulePrefill(StepPlan& plan) {
     if (rows < left) rows -= rows % kBlockTokens;  // chunks end at block boundaries
     if (rows <= 0) return;
     sequence->last_prefill_step = step_;
-    plan.items.push_back({sequence, rows, Phase::kPrefill});
+    plan.items.push_back({sequence, rows, Phase::kPrefill, sequence->computed});
     plan.rows += rows;
   }
 }
 
-/// Extends the block table to `tokens` tokens; false, and nothing is taken, when it cannot.
-bool Scheduler::Grow(Sequence& sequence, std::int64_t tokens) {
+/// Extends the block table to the step's reach; false, and nothing is taken, when it cannot.
+bool Scheduler::Grow(Sequence& sequence) {
   const std::int64_t missing =
-      CeilDiv(tokens, kBlockTokens) - static_cast<std::int64_t>(sequence.blocks.size());
+      CeilDiv(sequence.reach(), kBlockTokens) - static_cast<std::int64_t>(sequence.blocks.size());
   if (missing <= 0) return true;
   if (missing > blocks_.free_count()) return false;
   const std::vector<BlockId> taken = blocks_.Allocate(missing).value();

@@ -16,10 +16,11 @@ struct PlanItem {
   Sequence* sequence = nullptr;
   std::int64_t rows = 0;
   Phase phase = Phase::kPrefill;
+  std::int64_t first_position = 0;  // of the rows; computed tokens before the step
 
   /// Whether the step computes the prompt's last token or a generated one: then logits are needed.
   bool yields_token() const {
-    return phase == Phase::kDecode || sequence->computed + rows == sequence->prompt_tokens;
+    return phase == Phase::kDecode || first_position + rows == sequence->prompt_tokens;
   }
 };
 
@@ -73,7 +74,7 @@ class Scheduler {
   void ScheduleDecode(StepPlan& plan);
   void ScheduleAdmission(StepPlan& plan);
   void SchedulePrefill(StepPlan& plan);
-  bool Grow(Sequence& sequence, std::int64_t tokens);
+  bool Grow(Sequence& sequence);
   void Preempt(Sequence& sequence, StepPlan& plan);
 
   SchedulerLimits limits_;

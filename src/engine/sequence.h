@@ -1,6 +1,7 @@
 // A request inside the engine, and the sequences that work on it. Host data only, no tensors.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/sampler.h"
 #include "engine/text_output.h"
 #include "engine/token_history.h"
 #include "kv8/request.h"
@@ -32,6 +34,12 @@ enum class Stage {
   kFinished,   // holds nothing
 };
 
+/// A token that the draft head proposes.
+struct DraftToken {
+  TokenId token = 0;
+  Candidates distribution;  // what it was drawn from; empty when it was the best
+};
+
 /// One continuation of a prompt.
 struct Sequence {
   RequestRecord* request = nullptr;
@@ -41,8 +49,10 @@ struct Sequence {
 
   std::vector<TokenId> tokens;  // prompt, then output
   std::int64_t prompt_tokens = 0;
-  std::int64_t max_total = 0;  // tokens at which it ends
-  std::int64_t computed = 0;   // leading tokens that cache and state contain
+  std::int64_t max_total = 0;      // tokens at which it ends
+  std::int64_t computed = 0;       // leading tokens that cache and state contain
+  int max_drafts = 0;              // per step
+  std::vector<DraftToken> drafts;  // what may follow the last token
 
   std::vector<BlockId> blocks;
   int slot = -1;                        // of recurrent state
@@ -53,6 +63,20 @@ struct Sequence {
   std::optional<TextOutput> text;
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t draft_count() const { return static_cast<std::int64_t>(drafts.size()); }
+  /// Tokens, or drafts after them.
+  TokenId TokenAt(std::int64_t position) const {
+    return position < size() ? tokens[static_cast<std::size_t>(position)]
+                             : drafts[static_cast<std::size_t>(position - size())].token;
+  }
+  /// Drafts that can still become output: the last token of a step is never a draft.
+  std::int64_t useful_drafts() const {
+    return std::min<std::int64_t>(max_drafts, max_total - size() - 1);
+  }
+  /// Tokens that the blocks must cover in this step: its rows, and the drafts made after them.
+  std::int64_t reach() const {
+    return std::min(size() + draft_count() + std::max(0, max_drafts - 1), max_total);
+  }
   bool running() const { return stage == Stage::kPrefill || stage == Stage::kDecode; }
 };
 

@@ -18,9 +18,12 @@ std::int64_t StateLayout::ring_floats() const {
   return kIndexRingTokens * index_dim;
 }
 
+std::int64_t StateLayout::recurrent_floats() const {
+  return gdn_layers * (gdn_conv_floats() + gdn_state_floats()) + ple_layers * ple_conv_floats();
+}
+
 std::int64_t StateLayout::floats() const {
-  return gdn_layers * (gdn_conv_floats() + gdn_state_floats()) + ple_layers * ple_conv_floats() +
-         index_rings * ring_floats();
+  return recurrent_floats() + index_rings * ring_floats();
 }
 
 std::int64_t StateLayout::bytes() const {
@@ -40,6 +43,11 @@ void SequenceState::Reset() {
 
 void SequenceState::CopyFrom(const SequenceState& other) {
   std::copy(other.floats_.begin(), other.floats_.end(), floats_.begin());
+  std::copy(other.context_.begin(), other.context_.end(), context_.begin());
+}
+
+void SequenceState::CopyRecurrentFrom(const SequenceState& other) {
+  std::copy_n(other.floats_.begin(), layout_.recurrent_floats(), floats_.begin());
   std::copy(other.context_.begin(), other.context_.end(), context_.begin());
 }
 
@@ -65,10 +73,8 @@ std::span<TokenId> SequenceState::PleContext(int ple_layer) {
 }
 
 std::span<float> SequenceState::IndexRing(int qsa_layer) {
-  const std::int64_t begin =
-      layout_.gdn_layers * (layout_.gdn_conv_floats() + layout_.gdn_state_floats()) +
-      layout_.ple_layers * layout_.ple_conv_floats();
-  return Piece(floats_, begin + qsa_layer * layout_.ring_floats(), layout_.ring_floats());
+  return Piece(floats_, layout_.recurrent_floats() + qsa_layer * layout_.ring_floats(),
+               layout_.ring_floats());
 }
 
 }  // namespace kv8

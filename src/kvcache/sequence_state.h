@@ -29,6 +29,8 @@ struct StateLayout {
   }
   std::int64_t ple_conv_floats() const { return ple_conv_rows * stream_width; }
   std::int64_t ring_floats() const;
+  /// Floats of everything but the index rings.
+  std::int64_t recurrent_floats() const;
   /// All floats of one sequence.
   std::int64_t floats() const;
   std::int64_t bytes() const;
@@ -45,6 +47,9 @@ class SequenceState {
   void Reset();
   /// Becomes equal to `other`, which has the same layout.
   void CopyFrom(const SequenceState& other);
+  /// Takes everything but the index rings from `other`; the layouts may differ in those. A ring
+  /// holds enough tokens to go back by a few without a copy.
+  void CopyRecurrentFrom(const SequenceState& other);
 
   std::span<float> GdnConv(int gdn_layer);
   std::span<float> GdnState(int gdn_layer);

@@ -1,5 +1,6 @@
 #include "model/layers.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -22,12 +23,46 @@ void Project(const Pass& pass, ConstMatrix x, const WeightView& weight, Matrix o
   pass.ops.linear(pass.context.ops, x, {&part, 1});
 }
 
-std::vector<GdnSlice> GdnSlices(const Pass& pass, int gdn_layer, Phase phase) {
+/// Some rows of one sequence.
+struct RowCut {
+  const SequenceRows* rows;
+  std::int64_t begin;
+  std::int64_t count;
+};
+
+/// The recurrence runs in rounds: row r of every sequence that may have to go back runs in round r,
+/// so that the state between its rows can be kept; all other rows run in round 0.
+std::vector<RowCut> CutsOfRound(const Batch& batch, std::int64_t round) {
+  std::vector<RowCut> cuts;
+  for (const SequenceRows& rows : batch.sequences) {
+    if (rows.trail.empty()) {
+      if (round == 0) cuts.push_back({&rows, rows.row_begin, rows.row_count});
+    } else if (round < rows.row_count) {
+      cuts.push_back({&rows, rows.row_begin + round, 1});
+    }
+  }
+  return cuts;
+}
+
+/// Calls run(cuts) for each round, and keep(from, to) for each state to be kept after it.
+template <class Run, class Keep>
+void ForEachRound(const Batch& batch, Run&& run, Keep&& keep) {
+  std::int64_t round = 0;
+  for (auto cuts = CutsOfRound(batch, 0); !cuts.empty(); cuts = CutsOfRound(batch, ++round)) {
+    run(std::span<const RowCut>(cuts));
+    for (const RowCut& cut : cuts) {
+      const auto index = static_cast<std::size_t>(round);
+      if (index < cut.rows->trail.size()) keep(*cut.rows->state, cut.rows->trail[index]);
+    }
+  }
+}
+
+std::vector<GdnSlice> GdnSlices(std::span<const RowCut> cuts, int gdn_layer, Phase phase) {
   std::vector<GdnSlice> slices;
-  for (const SequenceRows& rows : pass.batch.sequences) {
-    if (rows.phase != phase) continue;
-    slices.push_back({rows.row_begin, rows.row_count, rows.state->GdnConv(gdn_layer),
-                      rows.state->GdnState(gdn_layer)});
+  for (const RowCut& cut : cuts) {
+    if (cut.rows->phase != phase) continue;
+    SequenceState& state = *cut.rows->state;
+    slices.push_back({cut.begin, cut.count, state.GdnConv(gdn_layer), state.GdnState(gdn_layer)});
   }
   return slices;
 }
@@ -61,6 +96,38 @@ void ProjectQsa(const Pass& pass, const QsaLayerWeights& weights, std::span<cons
   norm_rope(w.index_qk, q.index_heads, q.index_dim, weights.index_q_gain, w.index_query);
 }
 
+/// Puts the n-gram state before the batch into the first state of the trail.
+void KeepPleBefore(const SequenceRows& rows, int ple_layer) {
+  if (rows.trail.empty()) return;
+  std::ranges::copy(rows.state->PleConv(ple_layer), rows.trail[0].PleConv(ple_layer).begin());
+  std::ranges::copy(rows.state->PleContext(ple_layer), rows.trail[0].PleContext(ple_layer).begin());
+}
+
+/// to = the last values of `before` followed by `fresh`. `to` may be `before`.
+template <class T>
+void Slide(std::span<const T> before, std::span<const T> fresh, std::span<T> to) {
+  const std::size_t added = std::min(fresh.size(), to.size());
+  std::copy(before.end() - static_cast<std::ptrdiff_t>(to.size() - added), before.end(),
+            to.begin());
+  std::ranges::copy(fresh.last(added), to.end() - static_cast<std::ptrdiff_t>(added));
+}
+
+/// The n-gram state is two windows over what came last, so those between the rows follow from the
+/// state before and after all rows.
+void FillPleTrail(const Pass& pass, const SequenceRows& rows, int ple_layer) {
+  const auto width =
+      static_cast<std::size_t>(pass.config.streams) * static_cast<std::size_t>(pass.config.hidden);
+  const auto count = static_cast<std::size_t>(rows.row_count);
+  for (std::size_t i = rows.trail.size(); i-- > 0;) {  // the first holds what the others need
+    SequenceState& first = rows.trail[0];
+    const std::span<const float> columns = rows.state->PleConv(ple_layer).last(count * width);
+    Slide<float>(first.PleConv(ple_layer), columns.first((i + 1) * width),
+                 rows.trail[i].PleConv(ple_layer));
+    const auto ids = pass.batch.ids.subspan(static_cast<std::size_t>(rows.row_begin), i + 1);
+    Slide<TokenId>(first.PleContext(ple_layer), ids, rows.trail[i].PleContext(ple_layer));
+  }
+}
+
 }  // namespace
 
 void PleBlock(const Pass& pass, const PleWeights& weights, int ple_layer, Matrix streams) {
@@ -68,9 +135,11 @@ void PleBlock(const Pass& pass, const PleWeights& weights, int ple_layer, Matrix
   for (const SequenceRows& rows : pass.batch.sequences) {
     slices.push_back({rows.row_begin, rows.row_count, rows.state->PleConv(ple_layer),
                       rows.state->PleContext(ple_layer)});
+    KeepPleBefore(rows, ple_layer);
   }
   pass.ops.ple(pass.context.ops, *pass.config.ple, weights, pass.batch.ids, slices,
                pass.config.streams, pass.config.rms_eps, streams);
+  for (const SequenceRows& rows : pass.batch.sequences) FillPleTrail(pass, rows, ple_layer);
 }
 
 void GdnBlock(const Pass& pass, const LayerWeights& weights, int gdn_layer, Matrix streams) {
@@ -82,13 +151,19 @@ void GdnBlock(const Pass& pass, const LayerWeights& weights, int gdn_layer, Matr
   pass.ops.linear(pass.context.ops, w.x, parts);
   const Matrix core = w.core.Cols(0, w.z.cols);
   const GdnInputs inputs{w.qkv, w.z, w.b, w.a};
-  const auto run = [&](GdnFn* form, Phase phase) {
-    const std::vector<GdnSlice> slices = GdnSlices(pass, gdn_layer, phase);
+  const auto run = [&](std::span<const RowCut> cuts, GdnFn* form, Phase phase) {
+    const std::vector<GdnSlice> slices = GdnSlices(cuts, gdn_layer, phase);
     if (slices.empty()) return;
     form(pass.context.ops, pass.config.gdn, gdn.core, inputs, slices, pass.config.rms_eps, core);
   };
-  run(pass.ops.gdn_prefill, Phase::kPrefill);
-  run(pass.ops.gdn_decode, Phase::kDecode);
+  const auto run_both = [&](std::span<const RowCut> cuts) {
+    run(cuts, pass.ops.gdn_prefill, Phase::kPrefill);
+    run(cuts, pass.ops.gdn_decode, Phase::kDecode);
+  };
+  ForEachRound(pass.batch, run_both, [&](SequenceState& from, SequenceState& to) {
+    std::ranges::copy(from.GdnConv(gdn_layer), to.GdnConv(gdn_layer).begin());
+    std::ranges::copy(from.GdnState(gdn_layer), to.GdnState(gdn_layer).begin());
+  });
   Project(pass, core, gdn.out, w.y);
   Combine(pass, streams);
 }

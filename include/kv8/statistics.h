@@ -1,0 +1,50 @@
+// What an engine has done so far: counters that only grow, gauges of this moment, latencies.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kv8/request.h"
+
+namespace kv8 {
+
+/// Observations in buckets: entry i counts those up to bounds[i], the last those above all.
+struct LatencyHistogram {
+  std::vector<double> bounds;  // seconds, ascending
+  std::vector<std::uint64_t> counts;
+  double sum = 0;
+  std::uint64_t count = 0;
+};
+
+struct EngineStatistics {
+  // Requests.
+  std::uint64_t submitted = 0;
+  std::uint64_t stopped = 0;  // choices by how they ended
+  std::uint64_t length = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t waiting = 0;  // sequences in line now, preempted ones among them
+  std::uint64_t running = 0;  // sequences that hold a slot now
+  std::uint64_t preemptions = 0;
+
+  // Tokens.
+  std::uint64_t prompt_tokens = 0;     // computed
+  std::uint64_t cached_tokens = 0;     // supplied by the prefix cache
+  std::uint64_t generated_tokens = 0;  // handed out
+
+  // Steps.
+  std::uint64_t steps = 0;
+  std::uint64_t rows = 0;
+  double schedule_seconds = 0;
+  double run_seconds = 0;     // forward passes, drafts among them
+  double commit_seconds = 0;  // sampling, callbacks, bookkeeping
+
+  SpeculationStats speculation;
+
+  // Per request or per token.
+  LatencyHistogram queue_seconds;
+  LatencyHistogram first_token_seconds;  // from submission
+  LatencyHistogram token_seconds;        // mean between tokens of a request
+  LatencyHistogram request_seconds;
+};
+
+}  // namespace kv8

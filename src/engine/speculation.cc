@@ -1,0 +1,101 @@
+#include "engine/speculation.h"
+
+#include <algorithm>
+
+namespace kv8 {
+namespace {
+
+/// A draw from max(0, p - q), normalised.
+TokenId DrawResidual(const Candidates& p, const Candidates& q, double uniform) {
+  Candidates residual;
+  double sum = 0;
+  for (std::size_t i = 0; i < p.tokens.size(); ++i) {
+    const double excess = p.probabilities[i] - q.Of(p.tokens[i]);
+    if (excess <= 0) continue;
+    residual.tokens.push_back(p.tokens[i]);
+    residual.probabilities.push_back(excess);
+    sum += excess;
+  }
+  // p equals q up to rounding: then no draft is refused but by rounding, and p itself will do.
+  if (residual.tokens.empty()) return p.At(uniform);
+  for (double& probability : residual.probabilities) probability /= sum;
+  return residual.At(uniform);
+}
+
+bool WantsDraft(const Sequence& sequence) {
+  return sequence.stage == Stage::kDecode && sequence.draft_count() < sequence.useful_drafts();
+}
+
+}  // namespace
+
+Verdict Verify(Sampler& sampler, const Sequence& sequence, std::size_t index,
+               std::span<const float> logits) {
+  const SamplingOptions& options = sequence.request->request.sampling;
+  const std::int64_t position = sequence.size();
+  const bool drafted = index < sequence.drafts.size();
+  if (!drafted || sequence.drafts[index].distribution.tokens.empty()) {
+    const TokenId token = sampler.Next(options, logits, sequence.choice, position);
+    return {token, drafted && token == sequence.drafts[index].token};
+  }
+  const auto& [token, q] = sequence.drafts[index];
+  const Candidates& p = sampler.Distribution(options, logits);
+  const auto uniform = [&](Draw draw) {
+    return UniformAt(options.seed, sequence.choice, position, draw);
+  };
+  if (uniform(Draw::kAccept) * q.Of(token) < p.Of(token)) return {token, true};
+  return {DrawResidual(p, q, uniform(Draw::kResidual)), false};
+}
+
+void Speculator::Propose(const StepPlan& plan) {
+  Refresh(plan);
+  while (!items_.empty()) {
+    const Matrix logits = runner_.DraftLogits(static_cast<std::int64_t>(items_.size()));
+    std::vector<DraftItem>& next = items_;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      Sequence& sequence = *items_[i].sequence;
+      const std::int64_t position = sequence.size() - 1 + sequence.draft_count();
+      Choose(sequence, logits.row(static_cast<std::int64_t>(i)));
+      if (!WantsDraft(sequence)) continue;
+      next[kept++] = {&sequence, position, 1, static_cast<std::int64_t>(i)};
+    }
+    items_.resize(kept);
+    if (kept > 0) runner_.Draft(items_, DraftSource::kDraft);
+  }
+}
+
+/// One pass over all rows that were kept. Leaves the items of sequences that want drafts, which
+/// stand first in the pass.
+void Speculator::Refresh(const StepPlan& plan) {
+  items_.clear();
+  std::int64_t row = 0;
+  for (const PlanItem& item : plan.items) {
+    const std::int64_t kept = item.sequence->computed - item.first_position;
+    if (item.sequence->running()) {
+      items_.push_back({item.sequence, item.first_position, kept, row});
+    }
+    row += item.rows;
+  }
+  if (items_.empty()) return;
+  const auto wanting =
+      std::stable_partition(items_.begin(), items_.end(),
+                            [](const DraftItem& item) { return WantsDraft(*item.sequence); });
+  runner_.Draft(items_, DraftSource::kTarget);
+  items_.erase(wanting, items_.end());
+}
+
+/// Appends the next draft of a sequence.
+void Speculator::Choose(Sequence& sequence, std::span<float> logits) {
+  const SamplingOptions& options = sequence.request->request.sampling;
+  Sampler::Adjust(options, sequence.history, logits);
+  if (sampling_ == DraftSampling::kGreedy || options.temperature == 0) {
+    sequence.drafts.push_back({ArgMaxToken(logits), {}});
+    return;
+  }
+  const std::int64_t position = sequence.size() + sequence.draft_count();
+  const Candidates& q = sampler_.Distribution(options, logits);
+  const double uniform = UniformAt(options.seed, sequence.choice, position, Draw::kDraft);
+  sequence.drafts.push_back({q.At(uniform), q});
+}
+
+}  // namespace kv8

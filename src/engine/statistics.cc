@@ -1,0 +1,102 @@
+#include "engine/statistics.h"
+
+#include <algorithm>
+
+namespace kv8 {
+namespace {
+
+double Seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+LatencyHistogram MakeHistogram() {
+  LatencyHistogram histogram;
+  // From under a decode step of a small model to a long prompt of a large one.
+  histogram.bounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60};
+  histogram.counts.resize(histogram.bounds.size() + 1);
+  return histogram;
+}
+
+void Observe(LatencyHistogram& histogram, double seconds) {
+  const auto bucket = std::lower_bound(histogram.bounds.begin(), histogram.bounds.end(), seconds);
+  ++histogram.counts[static_cast<std::size_t>(bucket - histogram.bounds.begin())];
+  ++histogram.count;
+  histogram.sum += seconds;
+}
+
+void CountDrafts(SpeculationStats& stats, std::int64_t drafted, std::int64_t accepted) {
+  ++stats.steps;
+  stats.drafted += drafted;
+  stats.accepted += accepted;
+  const auto size = static_cast<std::size_t>(drafted);
+  if (stats.drafted_at.size() < size) {
+    stats.drafted_at.resize(size);
+    stats.accepted_at.resize(size);
+  }
+  for (std::int64_t i = 0; i < drafted; ++i) {
+    ++stats.drafted_at[static_cast<std::size_t>(i)];
+    if (i < accepted) ++stats.accepted_at[static_cast<std::size_t>(i)];
+  }
+}
+
+}  // namespace
+
+Statistics::Statistics() {
+  totals_.queue_seconds = MakeHistogram();
+  totals_.first_token_seconds = MakeHistogram();
+  totals_.token_seconds = MakeHistogram();
+  totals_.request_seconds = MakeHistogram();
+}
+
+void Statistics::OnPlan(const StepPlan& plan) {
+  ++totals_.steps;
+  totals_.rows += static_cast<std::uint64_t>(plan.rows);
+  for (const PlanItem& item : plan.items) {
+    if (item.phase == Phase::kPrefill) {
+      totals_.prompt_tokens += static_cast<std::uint64_t>(item.rows);
+    }
+  }
+}
+
+void Statistics::OnStep(const StepClock& clock) {
+  totals_.schedule_seconds += Seconds(clock.scheduled - clock.begin);
+  totals_.run_seconds += Seconds(clock.ran - clock.scheduled);
+  totals_.commit_seconds += Seconds(clock.committed - clock.ran);
+}
+
+void Statistics::OnVerify(std::int64_t drafted, std::int64_t accepted,
+                          SpeculationStats& of_request) {
+  CountDrafts(totals_.speculation, drafted, accepted);
+  CountDrafts(of_request, drafted, accepted);
+}
+
+void Statistics::OnChoice(FinishReason reason) {
+  if (reason == FinishReason::kStop) ++totals_.stopped;
+  if (reason == FinishReason::kLength) ++totals_.length;
+  if (reason == FinishReason::kCancelled) ++totals_.cancelled;
+}
+
+void Statistics::OnRequest(const RequestRecord& record) {
+  const Clock::time_point now = Clock::now();
+  Observe(totals_.request_seconds, Seconds(now - record.submitted));
+  if (record.started) Observe(totals_.queue_seconds, Seconds(*record.started - record.submitted));
+  if (!record.first_token) return;
+  Observe(totals_.first_token_seconds, Seconds(*record.first_token - record.submitted));
+  std::size_t longest = 0;
+  for (const Choice& choice : record.completion.choices) {
+    longest = std::max(longest, choice.token_ids.size());
+  }
+  if (longest < 2) return;
+  const double decode = Seconds(record.last_token - *record.first_token);
+  Observe(totals_.token_seconds, decode / static_cast<double>(longest - 1));
+}
+
+EngineStatistics Statistics::Snapshot(const Scheduler& scheduler) const {
+  EngineStatistics now = totals_;
+  now.waiting = scheduler.waiting();
+  now.running = scheduler.running();
+  now.preemptions = scheduler.preemptions();
+  return now;
+}
+
+}  // namespace kv8
