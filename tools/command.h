@@ -27,12 +27,11 @@
 // What main.cc does with it:
 // - what CLI11 refuses (unknown flag, failed ->check, missing ->required) is exit code 2; so say
 //   everything about a flag that needs no file in its declaration: ->check, ->excludes, groups;
-// - an Error from the run is printed as `kv8 <name>: <where>: <what>\n  try: <remedy>`, exit code
-// 1;
+// - an Error from the run is printed as `kv8 <name>: <where>: <what>\n  try: <remedy>`, with exit
+//   code 1;
 // - a run prints its result with WriteText or WriteJson (output.h) and nothing else on standard
 //   output; progress and notes go to standard error with Note;
-// - a run that takes long calls CatchInterrupts() (interrupt.h), then asks Interrupted() as it
-// goes.
+// - a run that takes long calls CatchInterrupts() (interrupt.h) and asks Interrupted() on its way.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -32,8 +32,8 @@ constexpr std::uint8_t EncodeE4M3(float value) {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return sign | kE4M3NaNCode;
   if (magnitude >= 0x43E00000u) return sign | kE4M3MaxCode;
-  if (magnitude <
-      0x3C800000u) {  // below 2^-6: adding 2^14 leaves the rounded multiple of 2^-9 in the low bits
+  if (magnitude < 0x3C800000u) {
+    // Below 2^-6: adding 2^14 leaves the rounded multiple of 2^-9 in the low bits.
     const float shifted = std::bit_cast<float>(magnitude) + 0x1p14f;
     return static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x46800000u));
   }

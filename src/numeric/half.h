@@ -41,8 +41,8 @@ constexpr std::uint16_t EncodeFp16(float value) {
     return static_cast<std::uint16_t>(sign | 0x7E00u | ((magnitude >> 13) & 0x3FFu));
   }
   if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);
-  if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 leaves the rounded multiple of 2^-24 in
-                                  // the low bits
+  if (magnitude < 0x38800000u) {
+    // Below 2^-14: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000u));
   }

@@ -19,7 +19,8 @@ struct LinearPart {
 /// Shapes   x [T,K] f32 | weight_i [N_i,K] | out_i [T,N_i] f32
 /// Effects  writes every out_i; x and out_i must not overlap.
 /// Order    the sum's order depends on K alone: a row's result is the same bits for every T and
-/// thread count. Source   docs/spec/numerics.md; oracle ops/cpu/linear_ref.cc
+///          thread count.
+/// Source   docs/spec/numerics.md; oracle ops/cpu/linear_ref.cc
 using LinearFn = void(const OpContext&, ConstMatrix x, std::span<const LinearPart> parts);
 
 }  // namespace kv8

@@ -20,8 +20,8 @@ struct MoeWeights {
 
 ///   p = softmax(x . router^T); the k largest (ties: lower expert), renormalised to sum 1
 ///   y = sum over the chosen, in ascending expert order, p_e * down_e(silu(gate_e x) * up_e x)
-///   out = y + sigmoid(x . shared_gate^T) * shared_down(silu(shared_gate_proj x) * shared_up_proj
-///   x)
+///   s = shared_down(silu(shared_gate_proj x) * shared_up_proj x)
+///   out = y + sigmoid(x . shared_gate^T) * s
 ///
 /// Shapes   x, out [T,H] f32; must not overlap
 /// Order    every sum's order depends on the row's own experts alone.

@@ -18,16 +18,15 @@ namespace kv8 {
 using GroupedRmsNormFn = void(const OpContext&, ConstMatrix x, std::span<const float> gain,
                               int groups, float eps, Matrix out);
 
-/// Per-head norm and rotary embedding of the first dimensions of each head (NeoX pairing: j with j
-/// + R/2).
+/// Per-head norm and rotary embedding of the first R dimensions of each head (NeoX pairing: j with
+/// j + R/2).
 ///
 ///   n = x[t,h,:] * rsqrt(mean(x[t,h,:]^2) + eps) * gain
 ///   out[t,h,j] = n[j] c - n[j + R/2] s,  out[t,h,j + R/2] = n[j + R/2] c + n[j] s    j < R/2
 ///   out[t,h,d] = n[d]                                                                d >= R
 ///   c, s = cos, sin(position * inv_freq[j]), the angle in FP32
 ///
-/// Shapes   x: head h of row t starts at x.data + t * x.stride + h * head_stride, D = gain.size()
-/// long
+/// Shapes   x: head h of row t starts at x.data + t * x.stride + h * head_stride; D = gain.size()
 ///          positions [T] | inv_freq [R/2] | out [T, heads*D]
 /// Effects  writes out; out may be x when head_stride == D.
 /// Source   docs/spec/numerics.md; oracle ops/cpu/norm_ref.cc

@@ -48,7 +48,7 @@ struct PleSlice {
 ///
 /// Effects  updates R, and every slice's conv_state and context.
 /// Order    a row's result depends on its sequence alone, not on how rows are cut into calls.
-/// Source   docs/spec/numerics.md; oracle ops/cpu/ple_ref.cc
+/// Source   oracle ops/cpu/ple_ref.cc
 using PleFn = void(const OpContext&, const PleConfig&, const PleWeights&,
                    std::span<const TokenId> ids, std::span<const PleSlice> slices, int stream_count,
                    float eps, Matrix streams);

@@ -21,12 +21,13 @@ struct PleHash {
 
 /// Table rows of one token.
 ///
-///   c_0 = window.back(); c_s = the id s places before it, or eos when an eos lies between (or
-///   there) x_n = xor over s < n of c_s * multipliers[s] rows[h] = x_n mod head_sizes[h] +
-///   offsets[h],   n = 2 + h / heads_per_ngram
+///   c_0 = window.back()
+///   c_s = the id s places before it, or eos when an eos stands there or between
+///   x_n = xor over s < n of c_s * multipliers[s]
+///   rows[h] = x_n mod head_sizes[h] + offsets[h],   n = 2 + h / heads_per_ngram
 ///
-/// Shapes   window [ngram_size] ids, oldest first; before a sequence's start they are eos | rows
-/// [heads] Source   docs/spec/numerics.md, with test vectors of the released model
+/// Shapes   window [ngram_size] ids, oldest first; eos before a sequence's start | rows [heads]
+/// Source   row ids of the released model, tests/unit/ops/ple_hash_test.cc
 void PleRowIds(const PleHash& hash, std::span<const TokenId> window, std::span<std::int64_t> rows);
 
 }  // namespace kv8

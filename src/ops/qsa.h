@@ -12,8 +12,8 @@
 
 namespace kv8 {
 
-/// Rows of one sequence in a batch, and its caches. Row i of the slice has position first_position
-/// + i.
+/// Rows of one sequence in a batch, and its caches. Row i of the slice has position
+/// first_position + i.
 struct QsaSlice {
   std::int64_t row_begin = 0;
   std::int64_t row_count = 0;
@@ -26,6 +26,7 @@ struct QsaSlice {
 /// Stores K and V of every row at its position.
 ///   FP16: round to nearest even. E4M3: EncodeE4M3(x / scale), counted when |x / scale| > 448.
 ///   FP32: as is.
+///
 /// Shapes   k, v [T,kv_heads*head_dim] f32, K after norm and RoPE
 /// Effects  writes the caches; adds to *saturation (never null).
 /// Source   docs/spec/numerics.md; oracle ops/cpu/kv_store_ref.cc
@@ -35,6 +36,7 @@ using KvStoreFn = void(const OpContext&, ConstMatrix k, ConstMatrix v,
 /// Keeps raw index keys in the ring and, for each block of `block_tokens` that a row completes,
 /// stores
 ///   K_b = RoPE at position b * block_tokens (norm(mean of the block's raw keys))
+///
 /// Shapes   raw [T,index_dim] f32 | rope.gain [index_dim]
 /// Effects  writes ring and index pages. Works for any cut of a sequence into calls.
 /// Source   docs/spec/numerics.md; oracle ops/cpu/index_store_ref.cc
@@ -44,8 +46,7 @@ using IndexStoreFn = void(const OpContext&, const QsaConfig&, ConstMatrix raw,
 /// The selectable blocks that each row attends to. The open tail (tokens of the block that the
 /// row's position has not completed) is always attended and not listed.
 struct BlockSelection {
-  std::span<std::int32_t>
-      blocks;  // [T,budget_blocks]: ascending block numbers, `counts[t]` valid per row
+  std::span<std::int32_t> blocks;  // [T,budget_blocks]: ascending, the first counts[t] are valid
   std::span<std::int32_t> counts;  // [T]
 };
 
@@ -55,18 +56,21 @@ struct BlockSelection {
 ///              n <= budget_blocks
 /// A positive factor of the score would not change the order. A NaN score ranks below every number.
 /// A row's own block is not forced in.
+///
 /// Shapes   iq [T,index_heads*index_dim] f32, after norm and RoPE
 /// Source   docs/spec/numerics.md; oracle ops/cpu/select_blocks_ref.cc
 using SelectBlocksFn = void(const OpContext&, const QsaConfig&, ConstMatrix iq,
                             std::span<const QsaSlice> slices, const BlockSelection& selection);
 
-///   s_j = q[h] . K8_j * (k_scale / sqrt(head_dim)) over the selected tokens j in ascending order,
-///   FP32 out[t,h,:] = v_scale * sum_j softmax(s)_j V8_j * sigmoid(gate[t,h,:])
-/// where K8, V8 are the stored elements decoded exactly; query head h uses kv head h / (query_heads
-/// / kv_heads). Shapes   q, out [T,query_heads*head_dim] f32 | gate: head h of row t at gate.data +
-/// t*gate.stride + h*gate_head_stride Effects  writes out. Unselected and unused bytes of a page
-/// are never read. A row always sees at least one token or
-///          gets zeros.
+///   s_j = q[h] . K8_j * (k_scale / sqrt(head_dim))      selected tokens j, ascending, FP32
+///   out[t,h,:] = v_scale * sum_j softmax(s)_j V8_j * sigmoid(gate[t,h,:])
+/// where K8, V8 are the stored elements decoded exactly; query head h uses kv head
+/// h / (query_heads / kv_heads).
+///
+/// Shapes   q, out [T,query_heads*head_dim] f32
+///          gate: head h of row t at gate.data + t * gate.stride + h * gate_head_stride
+/// Effects  writes out; zeros for a row that sees no token. Unselected and unused bytes of a page
+///          are never read.
 /// Order    a row's result depends on its own selection alone.
 /// Source   docs/spec/numerics.md; oracle ops/cpu/sparse_attention_ref.cc
 using SparseAttentionFn = void(const OpContext&, const QsaConfig&, ConstMatrix q, ConstMatrix gate,
