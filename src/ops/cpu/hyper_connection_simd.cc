@@ -1,6 +1,8 @@
 #include "ops/hyper_connection.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "ops/cpu/product.h"
 #include "ops/cpu/scratch.h"
@@ -80,13 +82,10 @@ constexpr std::int64_t kBlockRows = 64;
 // HyperCombine: elements that are done before a second thread has started.
 constexpr std::int64_t kSerialElements = 16384;
 
-void RunProduct(const Product& product) {
-  RunProducts({&product, 1});
-}
-
-// The whole mix of a few rows, on one thread.
-void MixBlock(ConstMatrix streams, const HyperConnectionWeights& weights, int count, float eps,
-              Matrix x, Matrix inject) {
+// The whole mix of a few rows; `run` computes the products it is given.
+template <class Run>
+void MixBlock(const Run& run, ConstMatrix streams, const HyperConnectionWeights& weights, int count,
+              float eps, Matrix x, Matrix inject) {
   const std::int64_t rows = streams.rows;
   const std::int64_t width = streams.cols;
   const std::int64_t rank = weights.down.rows;
@@ -98,16 +97,18 @@ void MixBlock(ConstMatrix streams, const HyperConnectionWeights& weights, int co
     HWY_DYNAMIC_DISPATCH(NormStreams)
     (streams.row(t).data(), weights.gain.data(), count, x.cols, eps, n.row(t).data());
   }
+  // Both read n, so they share one call; a mixer without inject computes none of its rows.
+  const std::array inputs = {Product{n, weights.down, d}, Product{n, weights.inject, inject}};
+  run(std::span(inputs).first(weights.inject.empty() ? 1 : 2));
   const float factor = 1.0f / static_cast<float>(count);
-  RunProduct({n, weights.down, d});
   HWY_DYNAMIC_DISPATCH(ScaledSilu)(factor, rows * rank, d.data);
-  RunProduct({d, weights.up, g});
+  const Product gates{d, weights.up, g};
+  run(std::span(&gates, 1));
   for (std::int64_t t = 0; t < rows; ++t) {
     HWY_DYNAMIC_DISPATCH(GatedMean)
     (n.row(t).data(), g.row(t).data(), count, x.cols, x.row(t).data());
   }
   if (weights.inject.empty()) return;
-  RunProduct({n, weights.inject, inject});
   for (std::int64_t t = 0; t < rows; ++t) {
     HWY_DYNAMIC_DISPATCH(TwiceSigmoid)(factor, count, inject.row(t).data());
   }
@@ -117,11 +118,15 @@ void MixBlock(ConstMatrix streams, const HyperConnectionWeights& weights, int co
 
 void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWeights& weights,
               int stream_count, float eps, Matrix x, Matrix inject) {
-  // One loop over rows: a row's products are too small to share out, and blocks share nothing.
+  if (streams.rows < ctx.pool.size()) {  // too few rows to share: the products are cut instead
+    const auto run = [&](std::span<const Product> products) { RunProducts(ctx.pool, products); };
+    return MixBlock(run, streams, weights, stream_count, eps, x, inject);
+  }
+  const auto run = [](std::span<const Product> products) { RunProducts(products); };
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; t += kBlockRows) {
       const std::int64_t rows = std::min(kBlockRows, end - t);
-      MixBlock(streams.Rows(t, rows), weights, stream_count, eps, x.Rows(t, rows),
+      MixBlock(run, streams.Rows(t, rows), weights, stream_count, eps, x.Rows(t, rows),
                weights.inject.empty() ? inject : inject.Rows(t, rows));
     }
   };

@@ -65,8 +65,9 @@ namespace {
 HWY_EXPORT(RunPanel);
 
 constexpr std::int64_t kPanelColumns = 16;
-// Fewer multiply-adds than this are done before a second thread has started.
-constexpr std::int64_t kSerialMacs = 48 * 1024;
+// Fewer multiply-adds than this take about 1 us, four times as long as starting and joining a
+// second thread that is still polling (BM_ParallelFor): too little to share out.
+constexpr std::int64_t kSerialMacs = 12 * 1024;
 
 // Work is counted in units of one row times one panel, panel by panel: a product's share of the
 // units is its share of the time, and a thread packs only one panel that it does not own whole.
