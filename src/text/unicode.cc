@@ -4,7 +4,9 @@
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
 #include <unicode/uniset.h>
+#include <unicode/unistr.h>
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstring>
@@ -15,6 +17,10 @@ namespace kv8 {
 namespace {
 
 constexpr int kCodePoints = 0x110000;
+
+// Characters in a row that NFC may move, from which they are sorted here: real text has a few, and
+// ICU sorts by insertion, whose time grows with the square of their number.
+constexpr std::size_t kLongRun = 64;
 
 struct Version {
   int major;
@@ -94,6 +100,57 @@ struct TableBuilder {
   }
 };
 
+/// Decomposes characters and sorts the marks between two starters in O(n log n).
+class MarkSorter {
+ public:
+  explicit MarkSorter(const icu::Normalizer2& nfc) : nfc_(nfc) {}
+
+  /// Appends the canonical decomposition of `text`, in canonical order, to `out`.
+  void Append(std::string_view text, std::string& out) {
+    for (std::size_t at = 0; at < text.size();) {
+      const Utf8Char c = ReadUtf8(text, at);
+      at += c.length;
+      const auto code_point = static_cast<UChar32>(c.code_point);
+      if (!nfc_.getDecomposition(code_point, parts_)) {
+        Push(code_point, out);
+        continue;
+      }
+      for (std::int32_t i = 0; i < parts_.length(); i = parts_.moveIndex32(i, 1)) {
+        Push(parts_.char32At(i), out);
+      }
+    }
+    Flush(out);
+  }
+
+ private:
+  struct Mark {
+    std::uint8_t combining_class;
+    UChar32 code_point;
+  };
+
+  void Push(UChar32 code_point, std::string& out) {
+    const std::uint8_t combining_class = u_getCombiningClass(code_point);
+    if (combining_class == 0) {
+      Flush(out);
+      AppendUtf8(static_cast<char32_t>(code_point), out);
+    } else {
+      marks_.push_back({combining_class, code_point});
+    }
+  }
+
+  void Flush(std::string& out) {
+    std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) {
+      return a.combining_class < b.combining_class;
+    });
+    for (const Mark& mark : marks_) AppendUtf8(static_cast<char32_t>(mark.code_point), out);
+    marks_.clear();
+  }
+
+  const icu::Normalizer2& nfc_;
+  icu::UnicodeString parts_;
+  std::vector<Mark> marks_;
+};
+
 UBool AddEnumeratedRange(const void* context, UChar32 first, UChar32 limit,
                          UCharCategory category) {
   const bool inert = category == U_UNASSIGNED || category == U_SURROGATE ||
@@ -150,14 +207,40 @@ bool Unicode::IsNfcInert(std::string_view text) const {
   return true;
 }
 
+/// `text`, or an equivalent of it in `storage` where long runs of marks are in their order already.
+std::string_view Unicode::SortLongRuns(std::string_view text, std::string& storage) const {
+  MarkSorter sorter(*normalizer_->nfc);
+  std::size_t copied = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t start = at;
+    std::size_t count = 0;
+    Utf8Char c = ReadUtf8(text, at);
+    for (; ClassOf(c.code_point) & kNfcActive; c = ReadUtf8(text, at)) {
+      ++count;
+      at += c.length;
+      if (at == text.size()) break;
+    }
+    if (count >= kLongRun) {
+      storage.append(text.substr(copied, start - copied));
+      sorter.Append(text.substr(start, at - start), storage);
+      copied = at;
+    }
+    if (at < text.size()) at += c.length;  // the character that ended the run
+  }
+  if (copied == 0) return text;
+  return storage.append(text.substr(copied));
+}
+
 std::string_view Unicode::Nfc(std::string_view text, std::string& storage) const {
   if (IsNfcInert(text)) return text;
+  std::string sorted;
+  const std::string_view source = SortLongRuns(text, sorted);
   storage.clear();
-  icu::StringByteSink<std::string> sink(&storage, static_cast<std::int32_t>(text.size()));
+  icu::StringByteSink<std::string> sink(&storage, static_cast<std::int32_t>(source.size()));
   UErrorCode status = U_ZERO_ERROR;
   const icu::FilteredNormalizer2 filtered(*normalizer_->nfc, normalizer_->characters);
-  filtered.normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())),
-                         sink, nullptr, status);
+  const icu::StringPiece piece(source.data(), static_cast<std::int32_t>(source.size()));
+  filtered.normalizeUTF8(0, piece, sink, nullptr, status);
   return storage;
 }
 

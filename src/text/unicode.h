@@ -32,7 +32,8 @@ class Unicode {
   /// CharClass bits of any code point up to U+10FFFF; 0 for an unassigned one.
   std::uint8_t ClassOf(char32_t code_point) const { return classes_[code_point]; }
 
-  /// NFC of valid UTF-8: `text` itself when nothing changes, else a view of `storage`.
+  /// NFC of valid UTF-8: `text` itself when nothing changes, else a view of `storage`. Takes
+  /// O(n log n) time for any text.
   std::string_view Nfc(std::string_view text, std::string& storage) const;
 
  private:
@@ -40,6 +41,7 @@ class Unicode {
 
   Unicode();
   bool IsNfcInert(std::string_view text) const;
+  std::string_view SortLongRuns(std::string_view text, std::string& storage) const;
 
   std::vector<std::uint8_t> classes_;
   std::unique_ptr<const Normalizer> normalizer_;
