@@ -1,9 +1,10 @@
 // Oracle of the index store, in double.
-#include <cmath>
+#include <algorithm>
 #include <vector>
 
 #include "ops/cpu/kv_element.h"
 #include "ops/cpu/reference.h"
+#include "ops/cpu/reference_math.h"
 
 namespace kv8::reference {
 namespace {
@@ -20,22 +21,6 @@ std::vector<double> MeanOfRing(std::span<const float> ring, std::int64_t dim, st
   return mean;
 }
 
-void NormAndRotate(std::vector<double>& x, const HeadNormRope& rope, std::int64_t position) {
-  double squares = 0;
-  for (const double value : x) squares += value * value;
-  const double inverse =
-      1.0 / std::sqrt(squares / static_cast<double>(x.size()) + double{rope.eps});
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= inverse * rope.gain[i];
-  const std::size_t half = rope.inv_freq.size();
-  for (std::size_t j = 0; j < half; ++j) {
-    const float angle = static_cast<float>(position) * rope.inv_freq[j];
-    const double c = std::cos(double{angle}), s = std::sin(double{angle});
-    const double low = x[j], high = x[j + half];
-    x[j] = low * c - high * s;
-    x[j + half] = high * c + low * s;
-  }
-}
-
 }  // namespace
 
 void IndexStore(const OpContext&, const QsaConfig& config, ConstMatrix raw,
@@ -49,9 +34,11 @@ void IndexStore(const OpContext&, const QsaConfig& config, ConstMatrix raw,
                 slice.index_ring.begin() + position % kIndexRingTokens * config.index_dim);
       if ((position + 1) % config.block_tokens != 0) continue;
       const std::int64_t first = position + 1 - config.block_tokens;
-      std::vector<double> key =
+      const std::vector<double> mean =
           MeanOfRing(slice.index_ring, config.index_dim, first, config.block_tokens);
-      NormAndRotate(key, rope, first);
+      std::vector<double> key =
+          GroupedNorm(std::span<const double>(mean), rope.gain, /*groups=*/1, rope.eps);
+      Rotate(key, rope.inv_freq, first);
       std::byte* const to = slice.index.At(position / config.block_tokens);
       for (std::int64_t i = 0; i < config.index_dim; ++i) {
         StoreKvElement(dtype, static_cast<float>(key[static_cast<std::size_t>(i)]), 1.0f, to, i);

@@ -2,23 +2,6 @@
 #include "ops/cpu/reference_math.h"
 
 namespace kv8::reference {
-namespace {
-
-// Rotates the first 2 * inv_freq.size() values of one head.
-void Rotate(std::span<double> head, std::span<const float> inv_freq, std::int64_t position) {
-  const std::size_t half = inv_freq.size();
-  for (std::size_t j = 0; j < half; ++j) {
-    const float angle = static_cast<float>(position) * inv_freq[j];
-    const double c = std::cos(static_cast<double>(angle));
-    const double s = std::sin(static_cast<double>(angle));
-    const double first = head[j];
-    const double second = head[j + half];
-    head[j] = first * c - second * s;
-    head[j + half] = second * c + first * s;
-  }
-}
-
-}  // namespace
 
 void GroupedRmsNorm(const OpContext&, ConstMatrix x, std::span<const float> gain, int groups,
                     float eps, Matrix out) {

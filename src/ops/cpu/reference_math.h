@@ -1,4 +1,5 @@
-// What the plain ops share: weights as numbers, dot products, activations. Double precision.
+// What the plain ops share: weights as numbers, dot products, norms, rotation, activations. Double
+// precision.
 #pragma once
 
 #include <cmath>
@@ -65,6 +66,20 @@ std::vector<double> GroupedNorm(std::span<const T> x, std::span<const float> gai
     }
   }
   return y;
+}
+
+/// Rotates the first 2 * inv_freq.size() values of one head; the angle is FP32.
+inline void Rotate(std::span<double> head, std::span<const float> inv_freq, std::int64_t position) {
+  const std::size_t half = inv_freq.size();
+  for (std::size_t j = 0; j < half; ++j) {
+    const float angle = static_cast<float>(position) * inv_freq[j];
+    const double c = std::cos(static_cast<double>(angle));
+    const double s = std::sin(static_cast<double>(angle));
+    const double first = head[j];
+    const double second = head[j + half];
+    head[j] = first * c - second * s;
+    head[j + half] = second * c + first * s;
+  }
 }
 
 inline double Sigmoid(double x) {

@@ -6,6 +6,7 @@
 
 #include "ops/cpu/kv_element.h"
 #include "ops/cpu/reference.h"
+#include "ops/cpu/reference_math.h"
 
 namespace kv8::reference {
 namespace {
@@ -60,7 +61,7 @@ void AttendHead(const KvPages& pages, std::int64_t kv_head, std::span<const std:
     }
   }
   for (std::size_t i = 0; i < sum.size(); ++i) {
-    out[i] = static_cast<float>(sum[i] * pages.v_scale / (1.0 + std::exp(-double{gate[i]})));
+    out[i] = static_cast<float>(sum[i] * pages.v_scale * Sigmoid(gate[i]));
   }
 }
 
