@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
 
-/// Null and an error code in errno, or an open regular file.
+/// Opens a regular file for reading; the caller closes it.
 Result<std::FILE*> OpenRegular(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);

@@ -189,7 +189,7 @@ void Gates(const GdnTask& task, int head, std::int64_t first, std::int64_t rows,
   const hn::CappedTag<float, kGdnRows> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const ConstMatrix &log_decay = task.in->a, &update = task.in->b;
-  for (std::int64_t r = 0; r < CeilDiv(rows, lanes) * lanes; ++r) {
+  for (std::int64_t r = 0; r < RoundUp(rows, lanes); ++r) {
     const std::int64_t row = task.slice->row_begin + first + std::min(r, rows - 1);
     b.decay[r] = log_decay.data[row * log_decay.stride + head];
     b.beta[r] = update.data[row * update.stride + head];

@@ -16,7 +16,7 @@ struct CompletedBlock {
   std::int64_t number;
 };
 
-/// The blocks that the slices' rows complete, in row order.
+/// How many selectable blocks the slices' rows complete.
 std::int64_t CountCompleted(const QsaConfig& config, std::span<const QsaSlice> slices) {
   std::int64_t count = 0;
   for (const QsaSlice& slice : slices) {

@@ -76,8 +76,8 @@ struct Buffers {
 
 Buffers MakeBuffers(const AttentionTask& task) {
   Buffers b;
-  b.dim = CeilDiv(task.head_dim(), kRowAlign) * kRowAlign;
-  b.stride = CeilDiv(task.tokens(), kRowAlign) * kRowAlign;
+  b.dim = RoundUp(task.head_dim(), kRowAlign);
+  b.stride = RoundUp(task.tokens(), kRowAlign);
   float* p = Scratch(ScratchSlot::kAttention,
                      (2 * task.heads + kTileTokens) * b.dim + task.heads * b.stride);
   b.q = p;
@@ -132,7 +132,7 @@ void DecodeTile(const AttentionTask& task, KvSide side, std::int64_t first, std:
       std::fill(to + head_dim, to + b.dim, 0.0f);
     }
   }
-  const std::int64_t padded = CeilDiv(count, kScoreTokens) * kScoreTokens;
+  const std::int64_t padded = RoundUp(count, kScoreTokens);
   std::fill(to, b.tile + padded * b.dim, 0.0f);
 }
 
