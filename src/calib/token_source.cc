@@ -36,8 +36,10 @@ Result<std::optional<TokenDocument>> TokenSource::Next() {
 Result<std::vector<TokenId>> TokenSource::TokensOf(CorpusDocument document) const {
   if (document.token_ids.empty()) {
     auto ids = tokenizer_.Encode(document.text);
-    if (!ids.ok()) return Error{ids.error().code, ids.error().what, reader_.Where(), {}};
-    return ids;
+    if (ids.ok()) return ids;
+    Error error = std::move(ids).error();
+    error.where = reader_.Where();
+    return error;
   }
   for (const TokenId id : document.token_ids) {
     if (static_cast<std::uint64_t>(id) < vocab_) continue;
