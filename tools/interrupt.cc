@@ -26,9 +26,8 @@ bool Interrupted() {
   return interrupted != 0;
 }
 
-Error InterruptedError(const char* kept) {
-  return Error{
-      .code = Code::kCancelled, .what = "stopped by a signal", .where = "", .remedy = kept};
+Error InterruptedError() {
+  return Error{.code = Code::kCancelled, .what = "stopped by a signal", .where = "", .remedy = ""};
 }
 
 }  // namespace kv8

@@ -11,8 +11,7 @@ void CatchInterrupts();
 /// Whether one of them arrived.
 bool Interrupted();
 
-/// The kCancelled error of a run that stopped because of it. `kept` says what is left of the work
-/// and how to go on; it may be empty.
-Error InterruptedError(const char* kept);
+/// The kCancelled error of a run that stopped because of it.
+Error InterruptedError();
 
 }  // namespace kv8
