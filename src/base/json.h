@@ -28,4 +28,7 @@ Result<Json> ReadJsonFile(const std::filesystem::path& path, std::uint64_t max_b
 /// string that are not UTF-8 become U+FFFD.
 std::string DumpJson(const Json& json);
 
+/// A value for a message: compact ASCII, cut to 60 bytes; of arrays and objects only what they are.
+std::string JsonText(const Json& value);
+
 }  // namespace kv8

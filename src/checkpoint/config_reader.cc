@@ -8,24 +8,11 @@
 #include "base/checked.h"
 
 namespace kv8 {
-namespace {
-
-constexpr std::size_t kMaxValueText = 60;
-
-}  // namespace
 
 std::optional<std::int64_t> IntegerOf(const Json& value) {
   if (value.is_number_unsigned()) return CheckedCast<std::int64_t>(value.get<std::uint64_t>());
   if (value.is_number_integer()) return value.get<std::int64_t>();
   return std::nullopt;
-}
-
-std::string JsonText(const Json& value) {
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return fmt::format("an array of {}", value.size());
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kMaxValueText) text = text.substr(0, kMaxValueText) + "...";
-  return text;
 }
 
 const Json* ConfigReader::Find(std::string_view key) const {

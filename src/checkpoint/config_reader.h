@@ -53,7 +53,4 @@ class ConfigReader {
 /// The value when it is an integer that fits int64.
 std::optional<std::int64_t> IntegerOf(const Json& value);
 
-/// The value as compact JSON, cut to a length that fits a message.
-std::string JsonText(const Json& value);
-
 }  // namespace kv8

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/config_reader.h"
-
 namespace kv8 {
 namespace {
 

@@ -84,7 +84,7 @@ Result<std::vector<std::int64_t>> ReadIntegers(const Json& entry, const char* ke
                            : std::nullopt;
     if (!value) {
       return Corrupt(fmt::format("{} holds {}; only integers from 0 to 2^63-1 can stand there", key,
-                                 item.dump(-1, ' ', false, Json::error_handler_t::replace)),
+                                 JsonText(item)),
                      where);
     }
     out.push_back(*value);
