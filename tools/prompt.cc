@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_fields.h"
+#include "command.h"
 #include "text/tokenizer.h"
 
 namespace kv8 {
@@ -27,11 +28,9 @@ Result<std::vector<TokenId>> ReadTokenIds(const std::filesystem::path& path) {
   std::vector<TokenId> ids;
   ids.reserve(json.size());
   for (const Json& item : json) {
-    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > INT32_MAX) {
-      return bad(fmt::format("entry {} is not a token id: {}", ids.size(),
-                             item.dump(-1, ' ', false, Json::error_handler_t::replace)));
-    }
-    ids.push_back(item.get<TokenId>());
+    const auto id = AsTokenId(item);
+    if (!id) return bad(fmt::format("entry {} is not a token id: {}", ids.size(), JsonText(item)));
+    ids.push_back(*id);
   }
   return ids;
 }

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/json.h"
-#include "command.h"
+#include "base/json_fields.h"
 #include "commands.h"
 #include "output.h"
 #include "text/tokenizer.h"
@@ -43,10 +42,12 @@ std::string ToText(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) 
 Result<std::vector<TokenId>> ReadTokenIds(const Json& value) {
   std::vector<TokenId> ids;
   for (const Json& item : value) {
-    if (!item.is_number_integer() || item < INT32_MIN || item > INT32_MAX) {
-      return Error{Code::kCorrupt, "token_ids holds something that is not a token id", "", ""};
+    const auto id = AsTokenId(item);
+    if (!id) {
+      return Error{Code::kCorrupt, fmt::format("\"token_ids\" holds {}", JsonText(item)), "",
+                   "give token ids, integers from 0"};
     }
-    ids.push_back(item.get<TokenId>());
+    ids.push_back(*id);
   }
   return ids;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/checked.h"
+
 namespace kv8 {
 namespace {
 
@@ -17,6 +19,11 @@ std::optional<std::uint64_t> AsCount(const Json& value) {
   if (value.is_number_unsigned()) return value.get<std::uint64_t>();
   if (!value.is_number_integer() || value.get<std::int64_t>() < 0) return std::nullopt;
   return value.get<std::uint64_t>();
+}
+
+std::optional<TokenId> AsTokenId(const Json& value) {
+  const auto count = AsCount(value);
+  return count ? CheckedCast<TokenId>(*count) : std::nullopt;
 }
 
 bool IsSha256Hex(std::string_view text) {

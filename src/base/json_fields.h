@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "kv8/error.h"
+#include "kv8/types.h"
 
 namespace kv8 {
 
@@ -50,6 +51,10 @@ class JsonFields {
 
 /// The value as a non-negative integer; nullopt for anything else, booleans and floats included.
 std::optional<std::uint64_t> AsCount(const Json& value);
+
+/// The value as an integer from 0 to 2^31 - 1; nullopt for anything else. A vocabulary may be
+/// smaller.
+std::optional<TokenId> AsTokenId(const Json& value);
 
 /// True for 64 lower-case hex digits.
 bool IsSha256Hex(std::string_view text);

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "base/json.h"
+#include "base/json_fields.h"
 #include "text/utf8.h"
 
 namespace kv8 {
@@ -29,13 +29,12 @@ Result<std::vector<TokenId>> ReadTokenIds(const Json& value, const std::string& 
   std::vector<TokenId> ids;
   ids.reserve(value.size());
   for (const Json& id : value) {
-    const bool valid =
-        id.is_number_unsigned() && id.get<std::uint64_t>() <= std::numeric_limits<TokenId>::max();
-    if (!valid) {
+    const auto token = AsTokenId(id);
+    if (!token) {
       return Bad(where, fmt::format(R"("token_ids" element {} is not an integer from 0 to {})",
                                     ids.size(), std::numeric_limits<TokenId>::max()));
     }
-    ids.push_back(id.get<TokenId>());
+    ids.push_back(*token);
   }
   return ids;
 }

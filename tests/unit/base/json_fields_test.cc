@@ -33,6 +33,15 @@ TEST(JsonFields, NamesFileAndPathOfWhatIsWrong) {
   EXPECT_THAT(fields.Count("big", 8).error().what, HasSubstr("is 9; at most 8"));
 }
 
+TEST(AsTokenId, TakesNonNegative32BitIntegersOnly) {
+  EXPECT_EQ(AsTokenId(Json(0)), 0);
+  EXPECT_EQ(AsTokenId(Json(INT32_MAX)), INT32_MAX);
+  for (const Json& bad : {Json(-1), Json(INT32_MAX + 1u), Json(UINT64_MAX), Json(1.0), Json(true),
+                          Json("1"), Json()}) {
+    EXPECT_EQ(AsTokenId(bad), std::nullopt) << bad;
+  }
+}
+
 TEST(JsonFields, RefusesARootThatIsNoObject) {
   EXPECT_EQ(JsonFields::Of(Json::array(), "f.json", "").error().code, Code::kCorrupt);
   EXPECT_EQ(JsonFields::Of(Json(), "f.json", "a").error().code, Code::kCorrupt);
