@@ -38,10 +38,6 @@ Result<void> CheckDirectory(const std::filesystem::path& dir) {
                "name the directory that holds config.json and the safetensors files"};
 }
 
-std::string InTensor(const std::filesystem::path& file, std::string_view tensor) {
-  return fmt::format("{}: tensor {}", file.string(), tensor);
-}
-
 bool SameContent(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
          std::memcmp(a.data, b.data, static_cast<std::size_t>(a.bytes())) == 0;
@@ -129,13 +125,13 @@ Result<void> Checkpoint::AddTensor(const std::string& name, std::size_t file) {
   if (found == tensors.end()) {
     return Error{Code::kNotFound,
                  fmt::format("{} places the tensor here, but it is not", kIndexName),
-                 InTensor(files_[file].path(), name), "download the file again"};
+                 TensorPlace(files_[file].path().string(), name), "download the file again"};
   }
   const auto canonical = CanonicalName(name);
   if (!canonical) return {};
   const TensorView& view = found->second;
   if (const auto why = WhyUnsupported(*canonical, view.dtype); !why.empty()) {
-    return Error{Code::kUnsupported, why, InTensor(files_[file].path(), name),
+    return Error{Code::kUnsupported, why, TensorPlace(files_[file].path().string(), name),
                  "use the unquantised checkpoint"};
   }
   const auto [slot, is_new] = tensors_.emplace(*canonical, view);
@@ -146,12 +142,12 @@ Result<void> Checkpoint::AddTensor(const std::string& name, std::size_t file) {
   const Origin& first = origins_.find(*canonical)->second;
   const bool head_copy = IsDraftHeadCopy(name) || IsDraftHeadCopy(first.name);
   if (head_copy && SameContent(slot->second, view)) return {};
-  return Error{head_copy ? Code::kUnsupported : Code::kMismatch,
-               head_copy
-                   ? fmt::format("differs from {}; kv8 drafts with the target's head", first.name)
-                   : fmt::format("is the same tensor as {} in {}", first.name,
-                                 files_[first.file].path().string()),
-               InTensor(files_[file].path(), name), "remove one of the two from the index"};
+  return Error{
+      head_copy ? Code::kUnsupported : Code::kMismatch,
+      head_copy ? fmt::format("differs from {}; kv8 drafts with the target's head", first.name)
+                : fmt::format("is the same tensor as {} in {}", first.name,
+                              files_[first.file].path().string()),
+      TensorPlace(files_[file].path().string(), name), "remove one of the two from the index"};
 }
 
 const TensorView* Checkpoint::Find(std::string_view canonical_name) const {
@@ -171,7 +167,7 @@ Result<TensorView> Checkpoint::Get(std::string_view canonical_name,
     return Error{Code::kMismatch,
                  fmt::format("has shape {}, config.json makes it {}", ShapeText(view->shape),
                              ShapeText(shape)),
-                 InTensor(FileOf(canonical_name), canonical_name),
+                 TensorPlace(FileOf(canonical_name).string(), canonical_name),
                  "check that config.json belongs to these weights"};
   }
   return *view;

@@ -52,8 +52,7 @@ Result<void> CheckFinite(const TensorView& tensor, std::string_view name, std::s
   return Error{Code::kCorrupt,
                fmt::format("element {} of {} {} is NaN or infinite", bad, Name(tensor.dtype),
                            ShapeText(tensor.shape)),
-               fmt::format("{}: tensor {}", file, name),
-               "download or convert the checkpoint again"};
+               TensorPlace(file, name), "download or convert the checkpoint again"};
 }
 
 }  // namespace kv8

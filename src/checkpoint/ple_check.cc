@@ -18,8 +18,7 @@ std::string ShardName(std::string_view prefix, int part) {
 
 Error Mismatch(const Checkpoint& checkpoint, std::string_view name, std::string what) {
   return Error{Code::kMismatch, std::move(what),
-               fmt::format("{}: tensor {}", checkpoint.FileOf(name).string(), name),
-               std::string(kRemedy)};
+               TensorPlace(checkpoint.FileOf(name).string(), name), std::string(kRemedy)};
 }
 
 Result<void> CheckBuffer(const Checkpoint& checkpoint, const std::string& name,

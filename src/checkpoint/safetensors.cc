@@ -22,10 +22,6 @@ Error Corrupt(std::string what, std::string_view where) {
                "download or copy the file again"};
 }
 
-std::string InTensor(std::string_view where, std::string_view name) {
-  return fmt::format("{}: tensor {}", where, name);
-}
-
 /// A tensor's bytes, relative to the start of the payload.
 struct Extent {
   std::uint64_t begin = 0;
@@ -154,7 +150,7 @@ Result<void> CheckCoverage(std::vector<Extent> extents, std::uint64_t payload_by
                                  extent.begin < covered ? "overlapping the tensor that ends at"
                                                         : "leaving a hole after",
                                  covered),
-                     InTensor(where, extent.name));
+                     TensorPlace(where, extent.name));
     }
     covered = extent.end;
   }
@@ -194,7 +190,7 @@ Result<SafetensorsContent> ParseSafetensors(std::span<const std::byte> file,
       continue;
     }
     Extent extent;
-    KV8_ASSIGN_OR_RETURN(auto view, ReadEntry(entry, payload, InTensor(where, name), extent));
+    KV8_ASSIGN_OR_RETURN(auto view, ReadEntry(entry, payload, TensorPlace(where, name), extent));
     extent.name = content.tensors.emplace(name, std::move(view)).first->first;
     extents.push_back(extent);
   }

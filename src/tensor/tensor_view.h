@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "tensor/dtype.h"
@@ -29,6 +31,9 @@ struct TensorView {
 
 /// "[2, 3]", for messages.
 std::string ShapeText(std::span<const std::int64_t> shape);
+
+/// "FILE: tensor NAME", where an error about a tensor is.
+std::string TensorPlace(std::string_view file, std::string_view tensor);
 
 /// A row-major float matrix [rows, cols] whose rows lie `stride` elements apart.
 template <class T>
