@@ -359,7 +359,7 @@ _BIND = {
     "weights_missing_tensor": (index(lambda m: m.pop(TENSOR)), f"no tensor {TENSOR}"),
     "weights_nan_norm": (
         payload_bytes("mtp.pre_fc_norm_hidden.weight", 10, b"\xc0\x7f"),
-        "tensor mtp.pre_fc_norm_hidden.weight holds a value that is not finite",
+        "tensor mtp.pre_fc_norm_hidden.weight: element 5 of BF16 [768] is NaN or infinite",
     ),
 }
 

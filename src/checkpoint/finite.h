@@ -11,7 +11,7 @@ namespace kv8 {
 /// Reads every element of a BF16, F16 or F32 tensor; other types pass. Takes as long as reading
 /// the bytes does, so opening a checkpoint does not do it: the model checks its small tensors when
 /// it binds them, `kv8 inspect --check-finite` checks all.
-/// Errors: kCorrupt, naming tensor, file, element and value, at the first that is not finite.
+/// Errors: kCorrupt, naming tensor, file and element, at the first that is not finite.
 Result<void> CheckFinite(const TensorView& tensor, std::string_view name, std::string_view file);
 
 }  // namespace kv8

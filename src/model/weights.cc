@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 
+#include "checkpoint/finite.h"
 #include "checkpoint/ple_constants.h"
 #include "checkpoint/read_floats.h"
 
@@ -39,15 +41,9 @@ class Binder {
     const std::string full = fmt::format("{}{}", prefix_, name);
     KV8_ASSIGN_OR_RETURN(const TensorView tensor,
                          checkpoint_.Get(full, {shape.begin(), shape.size()}));
+    KV8_RETURN_IF_ERROR(CheckFinite(tensor, full, checkpoint_.FileOf(full).string()));
     std::vector<float> values = ReadFloats(tensor);
-    for (float& value : values) {
-      if (!std::isfinite(value)) {
-        return Error{Code::kCorrupt,
-                     fmt::format("tensor {} holds a value that is not finite", full),
-                     checkpoint_.FileOf(full).string(), "restore the checkpoint from its source"};
-      }
-      value += offset;
-    }
+    for (float& value : values) value += offset;
     return values;
   }
 
