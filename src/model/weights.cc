@@ -126,10 +126,7 @@ Result<MoeWeights> BindMoe(const Binder& at) {
   return w;
 }
 
-/// The hash constants are derived from config.json; the checkpoint reader has compared them with
-/// the stored ones.
-PleHash HashOf(const ModelConfig& config, int ple_index) {
-  const PleConstants constants = DerivePleConstants(*config.ple, config.vocab, ple_index);
+PleHash HashOf(const ModelConfig& config, const PleConstants& constants) {
   return PleHash{.multipliers = constants.multipliers,
                  .head_sizes = constants.head_sizes,
                  .offsets = constants.offsets,
@@ -142,8 +139,10 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   const PleConfig& p = *c.ple;
   const std::int64_t width = static_cast<std::int64_t>(c.streams) * c.hidden;
   PleWeights w;
-  w.hash = HashOf(c, ple_index);
-  const std::int64_t shard_rows = DerivePleConstants(p, c.vocab, ple_index).padded_rows / p.parts;
+  // Derived from config.json; the checkpoint reader has compared them with the stored ones.
+  const PleConstants constants = DerivePleConstants(p, c.vocab, ple_index);
+  w.hash = HashOf(c, constants);
+  const std::int64_t shard_rows = constants.padded_rows / p.parts;
   const Binder table = at.Under("ple_embedding").Under("ngram_embedding");
   for (int part = 0; part < p.parts; ++part) {
     KV8_ASSIGN_OR_RETURN(WeightView shard, table.Weight(fmt::format("shard_{}.weight", part),
