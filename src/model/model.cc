@@ -17,13 +17,24 @@ void Prepare(Workspace& workspace, const Batch& batch) {
   }
 }
 
-/// target += row-wise broadcast of `row` over the streams.
+/// streams[t, s*H + d] += rows[t, d] for every stream s.
 void AddToEveryStream(ConstMatrix rows, Matrix streams) {
   for (std::int64_t t = 0; t < rows.rows; ++t) {
     const auto add = rows.row(t);
     const auto out = streams.row(t);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] += add[i % add.size()];
   }
+}
+
+/// logits = mix(streams) . head^T
+void MixAndProject(const ModelConfig& config, const OpTable& ops, const ForwardContext& context,
+                   const HyperConnectionWeights& mixer, const WeightView& head, ConstMatrix streams,
+                   Matrix logits) {
+  Workspace& w = context.workspace;
+  w.Resize(streams.rows);
+  ops.hyper_mix(context.ops, streams, mixer, config.streams, config.rms_eps, w.x, w.inject);
+  const LinearPart part{head, logits};
+  ops.linear(context.ops, w.x, {&part, 1});
 }
 
 }  // namespace
@@ -112,20 +123,6 @@ void Model::Draft(const ForwardContext& context, const Batch& batch, ConstMatrix
   MoeBlock(pass, mtp.layer, streams);
   if (context.observer != nullptr) context.observer->OnStreams(config_.layers, streams);
 }
-
-namespace {
-
-void MixAndProject(const ModelConfig& config, const OpTable& ops, const ForwardContext& context,
-                   const HyperConnectionWeights& mixer, const WeightView& head, ConstMatrix streams,
-                   Matrix logits) {
-  Workspace& w = context.workspace;
-  w.Resize(streams.rows);
-  ops.hyper_mix(context.ops, streams, mixer, config.streams, config.rms_eps, w.x, w.inject);
-  const LinearPart part{head, logits};
-  ops.linear(context.ops, w.x, {&part, 1});
-}
-
-}  // namespace
 
 void Model::Logits(const ForwardContext& context, ConstMatrix streams, Matrix logits) const {
   MixAndProject(config_, ops_, context, weights_.mixer, weights_.lm_head, streams, logits);
