@@ -18,7 +18,6 @@ namespace kv8 {
 namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
-constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kSingleName = "model.safetensors";
 
 bool Exists(const std::filesystem::path& path) {
@@ -91,7 +90,7 @@ Result<void> Checkpoint::ReadConfigs() {
 }
 
 Result<void> Checkpoint::ReadTensors() {
-  const auto path = dir_ / kIndexName;
+  const auto path = dir_ / kIndexFile;
   TensorIndex index;
   std::map<std::string, std::size_t> opened;
   if (Exists(path)) {
@@ -124,7 +123,7 @@ Result<void> Checkpoint::AddTensor(const std::string& name, std::size_t file) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) {
     return Error{Code::kNotFound,
-                 fmt::format("{} places the tensor here, but it is not", kIndexName),
+                 fmt::format("{} places the tensor here, but it is not", kIndexFile),
                  TensorPlace(files_[file].path().string(), name), "download the file again"};
   }
   const auto canonical = CanonicalName(name);

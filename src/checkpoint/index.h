@@ -11,6 +11,9 @@
 
 namespace kv8 {
 
+/// Its name in a checkpoint directory.
+inline constexpr std::string_view kIndexFile = "model.safetensors.index.json";
+
 /// Largest index that is read, bytes; the released FP8 form with 152,089 tensors takes about 20 MB.
 inline constexpr std::uint64_t kMaxIndexBytes = 32'000'000;
 

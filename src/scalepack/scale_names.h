@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/index.h"
 #include "kv8/types.h"
 
 namespace kv8 {
 
-inline constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 inline constexpr std::string_view kManifestFile = "kvscales-manifest.json";
 inline constexpr std::string_view kProvenanceFile = "kvscales-provenance.json";
 inline constexpr std::string_view kSumsFile = "SHA256SUMS";
