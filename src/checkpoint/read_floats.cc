@@ -1,5 +1,6 @@
 #include "checkpoint/read_floats.h"
 
+#include <cassert>
 #include <cstring>
 
 #include "numeric/half.h"

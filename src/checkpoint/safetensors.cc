@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "base/checked.h"
