@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -61,12 +62,17 @@ class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, std::string_view where) {
+  const auto bad = [where](std::string what) {
+    return Error{Code::kCorrupt, std::move(what), std::string(where),
+                 "restore the file from its source"};
+  };
+  // The parser would take a NUL byte for the end of the text and not look at what follows.
+  if (const auto nul = text.find('\0'); nul != text.npos) {
+    return bad(fmt::format("not valid JSON at byte {}", nul + 1));
+  }
   Json root;
   StrictHandler handler(root);
-  if (!Json::sax_parse(text.begin(), text.end(), &handler)) {
-    return Error{Code::kCorrupt, handler.problem(), std::string(where),
-                 "restore the file from its source"};
-  }
+  if (!Json::sax_parse(text.begin(), text.end(), &handler)) return bad(handler.problem());
   return root;
 }
 

@@ -37,6 +37,15 @@ INSTANTIATE_TEST_SUITE_P(
                     BadDocument{"\"\xff\"", "not valid JSON"},
                     BadDocument{"NaN", "not valid JSON"}));
 
+TEST(ParseJson, NulBytesDoNotEndTheText) {
+  using std::string_literals::operator""s;
+  for (const std::string& text : {"{}\0"s, "{}\0 x"s, "{} \n\0{"s, "[1\0]"s, "\"\0\""s, "\0"s}) {
+    const auto json = ParseJson(text, "t");
+    ASSERT_FALSE(json.ok());
+    EXPECT_EQ(json.error().what, "not valid JSON at byte " + std::to_string(text.find('\0') + 1));
+  }
+}
+
 TEST(ParseJson, NestingIsCapped) {
   EXPECT_TRUE(
       ParseJson(std::string(kMaxJsonDepth, '[') + std::string(kMaxJsonDepth, ']'), "t").ok());
