@@ -19,8 +19,14 @@ void Decode(benchmark::State& state, KvDType dtype) {
   const auto engine = OpenOrSkip(state, options);
   if (!engine || !StartOrSkip(state, *engine, batch, context, output + batch)) return;
   for (std::int64_t i = 0; i < kWarmSteps; ++i) engine->Step();
+  const EngineStatistics before = engine->statistics();
   for (auto _ : state) engine->Step();
+  const EngineStatistics after = engine->statistics();
   state.SetItemsProcessed(state.iterations() * batch);
+  // Everything but the forward pass: scheduling, sampling, bookkeeping.
+  const double overhead = after.schedule_seconds + after.commit_seconds - before.schedule_seconds -
+                          before.commit_seconds;
+  state.counters["overhead"] = overhead / (overhead + after.run_seconds - before.run_seconds);
 }
 
 void Shapes(benchmark::internal::Benchmark* bench) {

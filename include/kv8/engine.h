@@ -38,6 +38,10 @@ struct EngineOptions {
   std::optional<std::int64_t> kv_memory;
   std::int64_t prefill_chunk = 512;  // most prompt tokens of one request in a step
 
+  /// Bytes of host memory for recurrent states at points of earlier prompts; 0: no prefix cache.
+  /// Blocks of earlier prompts stay in the pools as long as nobody needs them.
+  std::int64_t prefix_cache_memory = 0;
+
   int threads = 0;               // 0: one per hardware thread
   std::string backend = "simd";  // op implementation; "reference" is the plain one
 };
@@ -55,10 +59,11 @@ struct KvCacheInfo {
   std::int64_t bytes_per_token = 0;  // K and V, all layers
   std::int64_t blocks = 0;           // per layer
   std::int64_t free_blocks = 0;
-  std::int64_t bytes = 0;        // of the K/V pools
-  std::int64_t index_bytes = 0;  // of the index pools
-  std::int64_t state_bytes = 0;  // recurrent state of one sequence
-  std::string scale_pack_id;     // empty without kE4M3
+  std::int64_t cached_blocks = 0;  // of earlier prompts; those that nobody uses can be had at once
+  std::int64_t bytes = 0;          // of the K/V pools
+  std::int64_t index_bytes = 0;    // of the index pools
+  std::int64_t state_bytes = 0;    // recurrent state of one sequence
+  std::string scale_pack_id;       // empty without kE4M3
   std::vector<Layer> layers;
 };
 

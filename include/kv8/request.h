@@ -41,6 +41,9 @@ struct Request {
   std::vector<TokenId> stop_ids;  // further stop ids
   std::vector<std::string> stop;  // stop strings; need a tokenizer.json in the model directory
   bool text = false;              // decode; implied by `stop`
+  /// Prompt lengths after which other requests may go on differently, such as the end of a system
+  /// prompt: hints for the prefix cache.
+  std::vector<std::int64_t> cache_points;
   std::optional<int> speculative_tokens;  // fewer drafts than the engine's; absent: as many
   std::optional<int> logprobs;            // with each token its log-probability and the N best
   std::optional<int> prompt_logprobs;     // the same for every prompt token but the first

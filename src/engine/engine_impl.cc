@@ -103,6 +103,10 @@ void Engine::Impl::MarkStarted(const StepPlan& plan) {
     RequestRecord& record = *item.sequence->request;
     if (!record.started) record.started = Clock::now();
   }
+  for (const PlanHit& hit : plan.hits) {
+    if (hit.sequence->choice > 0) continue;  // usage is about the prompt, once
+    hit.sequence->request->completion.usage.cached_tokens = hit.sequence->computed;
+  }
 }
 
 void Engine::Impl::Commit(const StepPlan& plan) {
@@ -113,6 +117,8 @@ void Engine::Impl::Commit(const StepPlan& plan) {
     if (item.yields_token() && item.sequence->running()) CommitTokens(item, runner_->Logits(i));
   }
   if (speculator_) speculator_->Propose(plan);
+  scheduler_.CachePrompts(plan, snapshots_, dropped_);
+  runner_->KeepSnapshots(plan, snapshots_, dropped_);
 }
 
 void Engine::Impl::CommitPrompt(const PlanItem& item) {
@@ -221,6 +227,7 @@ KvCacheInfo Engine::Impl::kv_cache() const {
                    .bytes_per_token = plan.kv_bytes_per_token(),
                    .blocks = plan.blocks,
                    .free_blocks = scheduler_.blocks().free_count(),
+                   .cached_blocks = scheduler_.tree().blocks(),
                    .bytes = plan.kv_bytes(),
                    .index_bytes = plan.index_bytes(),
                    .state_bytes = loaded_->model().SequenceLayout(loaded_->with_draft()).bytes(),

@@ -62,6 +62,8 @@ class Engine::Impl {
   std::uint64_t next_id_ = 1;
   std::uint64_t next_arrival_ = 0;
   StepPlan plan_;
+  std::vector<PlanHit> snapshots_;   // to keep after the step
+  std::vector<SnapshotId> dropped_;  // to give up before that
 };
 
 }  // namespace kv8

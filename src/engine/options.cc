@@ -64,6 +64,14 @@ Result<void> CheckDrafts(int drafts, const Model& model) {
                "--speculative-tokens", "use fewer drafts than that"};
 }
 
+/// What one point of a prompt keeps: the state, and with a draft head the last row's streams.
+std::int64_t SnapshotBytes(const LoadedModel& model) {
+  const StateLayout layout = model.model().SequenceLayout(model.with_draft());
+  const std::int64_t streams =
+      model.with_draft() ? layout.stream_width * static_cast<std::int64_t>(sizeof(float)) : 0;
+  return layout.bytes() + streams;
+}
+
 }  // namespace
 
 Result<void> CheckOptions(const EngineOptions& options) {
@@ -71,6 +79,10 @@ Result<void> CheckOptions(const EngineOptions& options) {
       CheckRange(options.speculative_tokens, 0, kMaxSpeculativeTokens, "--speculative-tokens"));
   KV8_RETURN_IF_ERROR(CheckRange(options.max_num_seqs, 1, kMaxSeqs, "--max-num-seqs"));
   KV8_RETURN_IF_ERROR(CheckRange(options.threads, 0, kMaxThreads, "--threads"));
+  if (options.prefix_cache_memory < 0) {
+    return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.prefix_cache_memory),
+                 "--prefix-cache-memory", "use a number of bytes, or 0 for no prefix cache"};
+  }
   if (options.max_model_len < 0) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.max_model_len),
                  "--max-model-len", "use a positive number, or 0 for the checkpoint's"};
@@ -101,7 +113,9 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
                              : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   setup.scheduler = {.max_num_seqs = options.max_num_seqs,
                      .prefill_chunk = options.prefill_chunk,
-                     .max_step_rows = setup.runner.max_rows};
+                     .max_step_rows = setup.runner.max_rows,
+                     .with_draft = model.with_draft(),
+                     .max_snapshots = options.prefix_cache_memory / SnapshotBytes(model)};
   return setup;
 }
 

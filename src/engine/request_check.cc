@@ -77,6 +77,10 @@ Result<void> CheckRequest(const Request& request, const RequestLimits& limits) {
       CheckRange(request.prompt_logprobs.value_or(0), 0, kMaxLogprobs, "prompt_logprobs"));
   KV8_RETURN_IF_ERROR(CheckRange(request.speculative_tokens.value_or(0), 0,
                                  limits.speculative_tokens, "speculative_tokens"));
+  for (const std::int64_t point : request.cache_points) {
+    KV8_RETURN_IF_ERROR(CheckRange(static_cast<double>(point), 0,
+                                   static_cast<double>(request.prompt.size()), "cache_points"));
+  }
   for (const std::string& stop : request.stop) {
     if (stop.empty()) return Invalid("a stop string is empty", "stop", "leave it out");
   }

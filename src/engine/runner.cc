@@ -65,7 +65,10 @@ Matrix Runner::Streams(std::int64_t rows) {
 
 void Runner::Run(const StepPlan& plan) {
   for (const PlanSave& save : plan.saves) Save(save);
+  for (const PlanCopy& copy : plan.copies) cache_.CopyBlock(copy.from, copy.to);
   for (const Sequence* sequence : plan.restores) Restore(*sequence);
+  TakeOver(plan.hits);
+  for (const SnapshotId id : plan.dropped) snapshots_.erase(id);
   ids_.clear();
   rows_.clear();
   item_logits_.clear();
@@ -159,19 +162,62 @@ Matrix Runner::Logits(std::size_t i) {
   return item_logits_[i];
 }
 
+/// Starts sequences from snapshots. The draft layer's last row depends on the token that follows
+/// in this prompt, so it is computed again.
+void Runner::TakeOver(std::span<const PlanHit> hits) {
+  std::vector<DraftItem> items;
+  for (const PlanHit& hit : hits) {
+    const Snapshot& snapshot = snapshots_.at(hit.snapshot);
+    states_[static_cast<std::size_t>(hit.sequence->slot)].CopyFrom(snapshot.state);
+    if (snapshot.last_streams.empty()) continue;
+    std::copy(snapshot.last_streams.begin(), snapshot.last_streams.end(),
+              draft_input_.begin() + std::ssize(items) * width_);
+    items.push_back({hit.sequence, hit.sequence->computed - 1, 1});
+  }
+  if (!items.empty()) RunDraft(items);
+}
+
+void Runner::KeepSnapshots(const StepPlan& plan, std::span<const PlanHit> snapshots,
+                           std::span<const SnapshotId> dropped) {
+  for (const SnapshotId id : dropped) snapshots_.erase(id);
+  for (const PlanHit& keep : snapshots) {
+    // One that had to give way in the same step is not worth the copy.
+    if (std::find(dropped.begin(), dropped.end(), keep.snapshot) != dropped.end()) continue;
+    Snapshot snapshot{SequenceState(layout_), {}};
+    snapshot.state.CopyFrom(states_[static_cast<std::size_t>(keep.sequence->slot)]);
+    std::int64_t end = 0;
+    for (const PlanItem& item : plan.items) {
+      end += item.rows;
+      if (item.sequence != keep.sequence || draft_input_.empty()) continue;
+      const auto row = streams_.begin() + (end - 1) * width_;
+      snapshot.last_streams.assign(row, row + width_);
+    }
+    snapshots_.emplace(keep.snapshot, std::move(snapshot));
+  }
+}
+
 void Runner::Draft(std::span<const DraftItem> items, DraftSource source) {
-  ids_.clear();
-  rows_.clear();
   const auto& streams = source == DraftSource::kTarget ? streams_ : draft_streams_;
+  std::int64_t row_begin = 0;
   for (const DraftItem& item : items) {
-    const Sequence& sequence = *item.sequence;
-    const auto row_begin = static_cast<std::int64_t>(ids_.size());
     const std::int64_t row = source == DraftSource::kTarget
                                  ? item.source_row
                                  : draft_last_[static_cast<std::size_t>(item.source_row)];
     std::copy_n(streams.data() + row * width_, item.rows * width_,
                 draft_input_.data() + row_begin * width_);
-    rows_.push_back({.row_begin = row_begin,
+    row_begin += item.rows;
+  }
+  RunDraft(items);
+}
+
+/// A draft pass over the items' rows, whose streams stand in draft_input_.
+void Runner::RunDraft(std::span<const DraftItem> items) {
+  ids_.clear();
+  rows_.clear();
+  draft_last_.clear();
+  for (const DraftItem& item : items) {
+    const Sequence& sequence = *item.sequence;
+    rows_.push_back({.row_begin = static_cast<std::int64_t>(ids_.size()),
                      .row_count = item.rows,
                      .first_position = item.first_position,
                      .phase = Phase::kDecode,
@@ -180,9 +226,8 @@ void Runner::Draft(std::span<const DraftItem> items, DraftSource source) {
     for (std::int64_t i = 0; i < item.rows; ++i) {
       ids_.push_back(sequence.TokenAt(item.first_position + i + 1));
     }
+    draft_last_.push_back(static_cast<std::int64_t>(ids_.size()) - 1);
   }
-  draft_last_.clear();
-  for (const SequenceRows& rows : rows_) draft_last_.push_back(rows.row_begin + rows.row_count - 1);
   const auto count = static_cast<std::int64_t>(ids_.size());
   model_.Draft(Context(), Batch{ids_, rows_}, ConstMatrix(draft_input_.data(), count, width_),
                Matrix(draft_streams_.data(), count, width_));

@@ -62,6 +62,11 @@ class Runner {
   /// Logits [n,V] of the last row of each of the last draft pass's first n items.
   Matrix DraftLogits(std::int64_t n);
 
+  /// Drops snapshots, then keeps the states of sequences that a plan item just brought to a
+  /// snapshot point. To be called when the drafts of the step are done.
+  void KeepSnapshots(const StepPlan& plan, std::span<const PlanHit> snapshots,
+                     std::span<const SnapshotId> dropped);
+
   /// Drops what is kept for a sequence outside of the pools.
   void Forget(const Sequence& sequence) { saved_.erase(&sequence); }
 
@@ -74,11 +79,19 @@ class Runner {
     std::vector<std::byte> blocks;
   };
 
+  /// The recurrent state after some prompt, and the residual streams of its last row.
+  struct Snapshot {
+    SequenceState state;
+    std::vector<float> last_streams;  // [S*H]; empty without a draft head
+  };
+
   Runner(const LoadedModel& model, const RunnerLimits& limits, KvCache cache);
 
   void Save(const PlanSave& save);
   void Restore(const Sequence& sequence);
+  void TakeOver(std::span<const PlanHit> hits);
   void AddRows(const PlanItem& item);
+  void RunDraft(std::span<const DraftItem> items);
   void FeedPromptRows(const StepPlan& plan);
   void ComputeLogits(const StepPlan& plan);
   Matrix Streams(std::int64_t rows);
@@ -96,6 +109,7 @@ class Runner {
   std::vector<SequenceState> states_;  // by slot
   std::vector<SequenceState> trails_;  // by slot, `drafts_` each
   std::unordered_map<const Sequence*, Saved> saved_;
+  std::unordered_map<SnapshotId, Snapshot> snapshots_;
 
   // Of the step in hand.
   std::vector<TokenId> ids_;

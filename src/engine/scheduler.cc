@@ -8,6 +8,9 @@
 namespace kv8 {
 namespace {
 
+// Blocks between regular snapshots of a long prompt.
+constexpr std::int64_t kSnapshotDistance = 16;
+
 bool Earlier(const Sequence* a, const Sequence* b) {
   return a->arrival < b->arrival;
 }
@@ -18,17 +21,49 @@ void InsertByArrival(Container& sequences, Sequence& sequence) {
                    &sequence);
 }
 
+/// Where the sequence's next chunk must end at the latest.
+std::int64_t NextStop(const Sequence& sequence) {
+  for (const std::int64_t point : sequence.snapshot_points) {
+    if (point > sequence.computed) return point;
+  }
+  return sequence.prompt_tokens;
+}
+
+/// Prompt lengths after which the state is worth keeping: where the hints say, where the prompt
+/// leaves what earlier prompts had, at regular distances, and at its last block boundary.
+std::vector<std::int64_t> SnapshotPoints(const Sequence& sequence, std::int64_t matched_blocks) {
+  std::vector<std::int64_t> blocks = sequence.request->request.cache_points;
+  for (std::int64_t& point : blocks) point /= kBlockTokens;
+  blocks.push_back(matched_blocks);
+  for (std::int64_t b = kSnapshotDistance; b < sequence.shareable_blocks();
+       b += kSnapshotDistance) {
+    blocks.push_back(b);
+  }
+  blocks.push_back(sequence.shareable_blocks());
+  std::sort(blocks.begin(), blocks.end());
+  std::vector<std::int64_t> points;
+  for (const std::int64_t b : blocks) {
+    const std::int64_t point = b * kBlockTokens;
+    const bool useful = point > sequence.computed && b <= sequence.shareable_blocks();
+    if (useful && (points.empty() || points.back() != point)) points.push_back(point);
+  }
+  return points;
+}
+
 }  // namespace
 
 void StepPlan::Clear() {
   saves.clear();
+  copies.clear();
+  hits.clear();
+  dropped.clear();
   restores.clear();
   items.clear();
   rows = 0;
 }
 
 Scheduler::Scheduler(const SchedulerLimits& limits, std::int64_t blocks)
-    : limits_(limits), blocks_(blocks) {
+    : limits_(limits), blocks_(blocks), tree_(blocks_, limits.with_draft) {
   for (int slot = limits.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
   running_.reserve(static_cast<std::size_t>(limits.max_num_seqs));
   turns_.reserve(static_cast<std::size_t>(limits.max_num_seqs));
@@ -65,10 +100,10 @@ void Scheduler::ScheduleDecode(StepPlan& plan) {
     Sequence& sequence = *running_[i];
     if (sequence.stage != Stage::kDecode) continue;
     const std::int64_t rows = 1 + sequence.draft_count();
-    bool fits = Grow(sequence);
+    bool fits = Grow(sequence, plan);
     while (!fits && running_.back() != &sequence) {
       Preempt(*running_.back(), plan);
-      fits = Grow(sequence);
+      fits = Grow(sequence, plan);
     }
     if (!fits) {
       Preempt(sequence, plan);
@@ -82,7 +117,9 @@ void Scheduler::ScheduleDecode(StepPlan& plan) {
 void Scheduler::ScheduleAdmission(StepPlan& plan) {
   while (!queue_.empty() && !free_slots_.empty()) {
     Sequence& sequence = *queue_.front();
-    if (!Grow(sequence)) return;
+    if (MustWaitForSibling(sequence)) return;
+    if (sequence.stage == Stage::kWaiting && !TakeOver(sequence, plan)) return;
+    if (sequence.stage == Stage::kPreempted && !Grow(sequence, plan)) return;
     queue_.pop_front();
     sequence.slot = free_slots_.back();
     free_slots_.pop_back();
@@ -101,10 +138,10 @@ void Scheduler::SchedulePrefill(StepPlan& plan) {
     return a->last_prefill_step < b->last_prefill_step;
   });
   for (Sequence* sequence : turns_) {
-    const std::int64_t left = sequence->prompt_tokens - sequence->computed;
+    const std::int64_t left = NextStop(*sequence) - sequence->computed;
     const std::int64_t budget = limits_.max_step_rows - plan.rows;
     std::int64_t rows = std::min({left, limits_.prefill_chunk, budget});
-    if (rows < left) rows -= rows % kBlockTokens;  // chunks end at block boundaries
+    if (rows < left) rows -= rows % kBlockTokens;  // chunks end at block boundaries or the prompt's
     if (rows <= 0) return;
     sequence->last_prefill_step = step_;
     plan.items.push_back({sequence, rows, Phase::kPrefill, sequence->computed});
@@ -113,10 +150,11 @@ void Scheduler::SchedulePrefill(StepPlan& plan) {
 }
 
 /// Extends the block table to the step's reach; false, and nothing is taken, when it cannot.
-bool Scheduler::Grow(Sequence& sequence) {
+bool Scheduler::Grow(Sequence& sequence, StepPlan& plan) {
   const std::int64_t missing =
       CeilDiv(sequence.reach(), kBlockTokens) - static_cast<std::int64_t>(sequence.blocks.size());
   if (missing <= 0) return true;
+  if (missing > blocks_.free_count()) tree_.Evict(missing - blocks_.free_count(), plan.dropped);
   if (missing > blocks_.free_count()) return false;
   const std::vector<BlockId> taken = blocks_.Allocate(missing).value();
   sequence.blocks.insert(sequence.blocks.end(), taken.begin(), taken.end());
@@ -133,6 +171,66 @@ void Scheduler::Preempt(Sequence& sequence, StepPlan& plan) {
   sequence.stage = Stage::kPreempted;
   std::erase(running_, &sequence);
   InsertByArrival(queue_, sequence);
+}
+
+/// Choices after the first wait for its prompt, which they will then share.
+bool Scheduler::MustWaitForSibling(const Sequence& sequence) const {
+  if (sequence.choice == 0 || limits_.max_snapshots == 0) return false;
+  const Stage first = sequence.request->sequences.front()->stage;
+  return sequence.stage == Stage::kWaiting &&
+         (first == Stage::kPrefill || first == Stage::kWaiting);
+}
+
+/// Gives a new sequence its blocks: those of the longest usable beginning that is known, and fresh
+/// ones. False, and nothing is taken, when there are too few.
+bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
+  if (limits_.max_snapshots == 0 || sequence.prompt_rows) return Grow(sequence, plan);
+  const PrefixHit hit = tree_.Find(sequence.prompt(), sequence.shareable_blocks());
+  const auto found = static_cast<std::int64_t>(hit.blocks.size());
+  // With a draft layer the last block's last row depends on the token after it: a copy of its own.
+  const bool copy = limits_.with_draft && found > 0;
+  const auto shared = std::span(hit.blocks).first(hit.blocks.size() - (copy ? 1 : 0));
+  sequence.blocks.assign(shared.begin(), shared.end());
+  blocks_.Retain(shared);
+  if (copy) blocks_.Retain({&hit.blocks.back(), 1});  // not to be evicted before it is copied
+  const bool fits = Grow(sequence, plan);
+  if (copy) blocks_.Free({&hit.blocks.back(), 1});
+  if (!fits) {
+    blocks_.Free(sequence.blocks);
+    sequence.blocks.clear();
+    // Alone it needs no copy beside the original when it computes everything itself.
+    return running_.empty() && Grow(sequence, plan);
+  }
+  if (copy) plan.copies.push_back({hit.blocks.back(), sequence.blocks[shared.size()]});
+  if (found > 0) plan.hits.push_back({&sequence, hit.snapshot});
+  sequence.computed = found * kBlockTokens;
+  sequence.snapshot_points = SnapshotPoints(sequence, hit.matched_blocks);
+  ++prefix_counts_.lookups;
+  prefix_counts_.hits += found > 0 ? 1 : 0;
+  prefix_counts_.blocks += static_cast<std::uint64_t>(found);
+  return true;
+}
+
+void Scheduler::CachePrompts(const StepPlan& plan, std::vector<PlanHit>& snapshots,
+                             std::vector<SnapshotId>& dropped) {
+  snapshots.clear();
+  dropped.clear();
+  if (limits_.max_snapshots == 0) return;
+  for (const PlanItem& item : plan.items) {
+    Sequence& sequence = *item.sequence;
+    if (item.phase != Phase::kPrefill || !sequence.running()) continue;
+    const std::int64_t blocks =
+        std::min(sequence.computed / kBlockTokens, sequence.shareable_blocks());
+    tree_.Insert(sequence.prompt(),
+                 std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)));
+    const auto& points = sequence.snapshot_points;
+    if (std::find(points.begin(), points.end(), sequence.computed) == points.end()) continue;
+    if (!tree_.WantsSnapshot(sequence.prompt(), blocks)) continue;
+    if (tree_.snapshots() == limits_.max_snapshots) dropped.push_back(*tree_.DropSnapshot());
+    const SnapshotId id{next_snapshot_++};
+    tree_.AttachSnapshot(sequence.prompt(), blocks, id);
+    snapshots.push_back({&sequence, id});
+  }
 }
 
 }  // namespace kv8

@@ -7,6 +7,7 @@
 
 #include "engine/sequence.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/prefix_tree.h"
 #include "model/batch.h"
 
 namespace kv8 {
@@ -31,21 +32,37 @@ struct PlanSave {
   int slot = -1;
 };
 
-/// What one step does, in this order: save, restore, compute.
+/// A block to be copied before anything is written.
+struct PlanCopy {
+  BlockId from{};
+  BlockId to{};
+};
+
+/// A sequence that starts from a snapshot, after its `computed` tokens.
+struct PlanHit {
+  Sequence* sequence = nullptr;
+  SnapshotId snapshot{};
+};
+
+/// What one step does, in this order: save, copy, restore, take over, forget, compute.
 struct StepPlan {
   std::vector<PlanSave> saves;
+  std::vector<PlanCopy> copies;
   std::vector<Sequence*> restores;  // have their new blocks and slot
+  std::vector<PlanHit> hits;
+  std::vector<SnapshotId> dropped;  // snapshots that nobody will ask for again
   std::vector<PlanItem> items;      // generated tokens first, then prompts
   std::int64_t rows = 0;
 
   void Clear();
-  bool empty() const { return saves.empty() && restores.empty() && items.empty(); }
 };
 
 struct SchedulerLimits {
   int max_num_seqs = 1;
   std::int64_t prefill_chunk = 512;   // a multiple of kBlockTokens
   std::int64_t max_step_rows = 1024;  // at least a row per sequence and one block of prompt
+  bool with_draft = false;            // blocks depend on the token after them, see PrefixTree
+  std::int64_t max_snapshots = 0;     // 0: no prefix cache
 };
 
 /// First come, first served: an earlier request is admitted first and never gives way to a later
@@ -64,6 +81,20 @@ class Scheduler {
   /// step is committed.
   void Schedule(StepPlan& plan);
 
+  /// After the step: shares what its prompts computed, and tells which states to keep. Fills
+  /// `snapshots` with those of plan items and `dropped` with those that must give way first.
+  void CachePrompts(const StepPlan& plan, std::vector<PlanHit>& snapshots,
+                    std::vector<SnapshotId>& dropped);
+
+  /// Counters of the prefix cache.
+  struct PrefixCounts {
+    std::uint64_t lookups = 0;
+    std::uint64_t hits = 0;
+    std::uint64_t blocks = 0;
+  };
+  const PrefixCounts& prefix_counts() const { return prefix_counts_; }
+  const PrefixTree& tree() const { return tree_; }
+
   bool idle() const { return queue_.empty() && running_.empty(); }
   const BlockPool& blocks() const { return blocks_; }
   std::size_t waiting() const { return queue_.size(); }
@@ -74,11 +105,16 @@ class Scheduler {
   void ScheduleDecode(StepPlan& plan);
   void ScheduleAdmission(StepPlan& plan);
   void SchedulePrefill(StepPlan& plan);
-  bool Grow(Sequence& sequence);
+  bool Grow(Sequence& sequence, StepPlan& plan);
+  bool TakeOver(Sequence& sequence, StepPlan& plan);
+  bool MustWaitForSibling(const Sequence& sequence) const;
   void Preempt(Sequence& sequence, StepPlan& plan);
 
   SchedulerLimits limits_;
   BlockPool blocks_;
+  PrefixTree tree_;
+  PrefixCounts prefix_counts_;
+  std::int64_t next_snapshot_ = 0;
   std::vector<int> free_slots_;
   std::deque<Sequence*> queue_;     // waiting and preempted, by arrival
   std::vector<Sequence*> running_;  // by arrival

@@ -55,9 +55,10 @@ struct Sequence {
   std::vector<DraftToken> drafts;  // what may follow the last token
 
   std::vector<BlockId> blocks;
-  int slot = -1;                        // of recurrent state
-  std::uint64_t last_prefill_step = 0;  // for taking turns
-  PromptRowSink prompt_rows;            // may be empty
+  int slot = -1;                              // of recurrent state
+  std::vector<std::int64_t> snapshot_points;  // prompt lengths to keep the state at, ascending
+  std::uint64_t last_prefill_step = 0;        // for taking turns
+  PromptRowSink prompt_rows;                  // may be empty
 
   TokenHistory history;
   std::optional<TextOutput> text;
@@ -76,6 +77,11 @@ struct Sequence {
   /// Tokens that the blocks must cover in this step: its rows, and the drafts made after them.
   std::int64_t reach() const {
     return std::min(size() + draft_count() + std::max(0, max_drafts - 1), max_total);
+  }
+  /// Blocks that other prompts may share: complete ones, with the token after them in the prompt.
+  std::int64_t shareable_blocks() const { return (prompt_tokens - 1) / kBlockTokens; }
+  std::span<const TokenId> prompt() const {
+    return std::span(tokens).first(static_cast<std::size_t>(prompt_tokens));
   }
   bool running() const { return stage == Stage::kPrefill || stage == Stage::kDecode; }
 };

@@ -51,6 +51,9 @@ Statistics::Statistics() {
 void Statistics::OnPlan(const StepPlan& plan) {
   ++totals_.steps;
   totals_.rows += static_cast<std::uint64_t>(plan.rows);
+  for (const PlanHit& hit : plan.hits) {
+    totals_.cached_tokens += static_cast<std::uint64_t>(hit.sequence->computed);
+  }
   for (const PlanItem& item : plan.items) {
     if (item.phase == Phase::kPrefill) {
       totals_.prompt_tokens += static_cast<std::uint64_t>(item.rows);
@@ -96,6 +99,10 @@ EngineStatistics Statistics::Snapshot(const Scheduler& scheduler) const {
   now.waiting = scheduler.waiting();
   now.running = scheduler.running();
   now.preemptions = scheduler.preemptions();
+  now.prefix_lookups = scheduler.prefix_counts().lookups;
+  now.prefix_hits = scheduler.prefix_counts().hits;
+  now.prefix_hit_blocks = scheduler.prefix_counts().blocks;
+  now.prefix_snapshots = static_cast<std::uint64_t>(scheduler.tree().snapshots());
   return now;
 }
 

@@ -96,4 +96,11 @@ void KvCache::CopyIn(std::span<const std::byte> from, std::span<const BlockId> b
   }
 }
 
+void KvCache::CopyBlock(BlockId from, BlockId to) {
+  const std::int64_t distance = static_cast<std::int64_t>(to) - static_cast<std::int64_t>(from);
+  ForEachPiece(from, [&](std::byte* piece, std::size_t bytes) {
+    std::memcpy(piece + distance * static_cast<std::int64_t>(bytes), piece, bytes);
+  });
+}
+
 }  // namespace kv8

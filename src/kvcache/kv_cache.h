@@ -52,6 +52,8 @@ class KvCache {
   /// Copies whole blocks to or from host memory of blocks.size() * block_bytes().
   void CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) const;
   void CopyIn(std::span<const std::byte> from, std::span<const BlockId> blocks);
+  /// Copies one block to another, in every pool.
+  void CopyBlock(BlockId from, BlockId to);
   /// Clipped values so far, per layer.
   std::vector<SaturationCount>& saturation() { return saturation_; }
   const std::vector<SaturationCount>& saturation() const { return saturation_; }

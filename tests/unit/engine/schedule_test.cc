@@ -143,7 +143,7 @@ const Cell kCells[] = {
     {.name = "Batch16PreemptedThreads2", .batch = 16, .threads = 2, .blocks = 9},
     {.name = "Draft1", .drafts = 1},
     {.name = "Draft3Batch7Chunk64", .batch = 7, .chunk = 64, .drafts = 3},
-    {.name = "Draft5Batch16Threads2", .batch = 16, .threads = 2, .drafts = 5},
+    {.name = "Draft5Batch16", .batch = 16, .drafts = 5},
     {.name = "Draft3Batch7Preempted", .batch = 7, .chunk = 64, .blocks = 6, .drafts = 3},
 };
 

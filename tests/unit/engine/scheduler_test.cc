@@ -4,39 +4,63 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <random>
 #include <set>
 
 namespace kv8::test {
 namespace {
 
-/// Random requests against one scheduler, with tokens that cost nothing.
+/// Random requests against one scheduler, with a memory that remembers which tokens were written
+/// where instead of K and V.
 class Simulation {
  public:
   Simulation(unsigned seed, const SchedulerLimits& limits, std::int64_t blocks,
              std::int64_t max_tokens)
-      : random_(seed), limits_(limits), scheduler_(limits, blocks), max_tokens_(max_tokens) {}
+      : random_(seed),
+        limits_(limits),
+        scheduler_(limits, blocks),
+        max_tokens_(max_tokens),
+        memory_(static_cast<std::size_t>(blocks)) {}
 
   void Submit() {
+    auto record = std::make_unique<RequestRecord>();
     auto sequence = std::make_unique<Sequence>();
+    sequence->request = record.get();
     sequence->arrival = arrivals_++;
     sequence->prompt_tokens = Random(1, max_tokens_ - 1);
     sequence->max_total =
         sequence->prompt_tokens + Random(1, max_tokens_ - sequence->prompt_tokens);
-    sequence->tokens.resize(static_cast<std::size_t>(sequence->prompt_tokens));
+    // Prompts agree for a while with one of two others.
+    const TokenId family = static_cast<TokenId>(Random(0, 1));
+    const std::int64_t common = Random(0, sequence->prompt_tokens);
+    for (std::int64_t i = 0; i < sequence->prompt_tokens; ++i) {
+      sequence->tokens.push_back(i < common ? family : static_cast<TokenId>(Random(2, 3)));
+    }
     scheduler_.Add(*sequence);
-    live_.push_back(std::move(sequence));
+    record->sequences.push_back(std::move(sequence));
+    live_.push_back(std::move(record));
   }
 
   void CancelOne() {
     if (live_.empty()) return;
-    End(*live_[static_cast<std::size_t>(Random(0, std::ssize(live_) - 1))]);
+    const auto index = static_cast<std::size_t>(Random(0, std::ssize(live_) - 1));
+    End(*live_[index]->sequences.front());
   }
 
   void Step() {
     scheduler_.Schedule(plan_);
+    MoveMemory();
     CheckPlan();
+    for (const PlanItem& item : plan_.items) Write(item);
     for (const PlanItem& item : plan_.items) Commit(item);
+    scheduler_.CachePrompts(plan_, taken_, dropped_);
+    for (const PlanHit& taken : taken_) snapshots_.insert(taken.snapshot);
+    for (const SnapshotId id : dropped_) EXPECT_EQ(snapshots_.erase(id), 1u);
+    EXPECT_EQ(std::ssize(snapshots_), scheduler_.tree().snapshots());
+    EXPECT_LE(std::ssize(snapshots_), limits_.max_snapshots);
+    ended_.clear();
     CheckOwners();
   }
 
@@ -47,20 +71,65 @@ class Simulation {
   }
 
  private:
+  using Content = std::array<std::vector<TokenId>, kBlockTokens>;  // all tokens up to each position
+
+  Content& At(BlockId block) { return memory_[static_cast<std::size_t>(block)]; }
+
+  /// What the runner does before it computes.
+  void MoveMemory() {
+    for (const PlanSave& save : plan_.saves) {
+      auto& saved = saved_[save.sequence];
+      saved.clear();
+      for (const BlockId block : save.blocks) saved.push_back(At(block));
+    }
+    for (const PlanCopy& copy : plan_.copies) At(copy.to) = At(copy.from);
+    for (const Sequence* sequence : plan_.restores) {
+      const auto& saved = saved_.at(sequence);
+      for (std::size_t i = 0; i < saved.size(); ++i) At(sequence->blocks[i]) = saved[i];
+    }
+    for (const PlanHit& hit : plan_.hits) {
+      EXPECT_TRUE(snapshots_.contains(hit.snapshot)) << "a snapshot that is gone";
+      if (limits_.with_draft) {
+        const auto last = static_cast<std::size_t>(hit.sequence->computed / kBlockTokens - 1);
+        EXPECT_EQ(scheduler_.blocks().holders(hit.sequence->blocks[last]), 1)
+            << "the draft's last row would be written to a shared block";
+      }
+    }
+    for (const SnapshotId id : plan_.dropped) EXPECT_EQ(snapshots_.erase(id), 1u);
+  }
+
+  void Write(const PlanItem& item) {
+    const Sequence& sequence = *item.sequence;
+    for (std::int64_t p = 0; p < item.first_position + item.rows; ++p) {
+      const BlockId block = sequence.blocks[static_cast<std::size_t>(p / kBlockTokens)];
+      auto& content = At(block)[static_cast<std::size_t>(p % kBlockTokens)];
+      const std::vector<TokenId> expected(sequence.tokens.begin(), sequence.tokens.begin() + p + 1);
+      if (p < item.first_position) {
+        ASSERT_EQ(content, expected) << "position " << p << " holds something else";
+      } else {
+        ASSERT_EQ(scheduler_.blocks().holders(block), 1) << "writes to a shared block";
+        content = expected;
+      }
+    }
+  }
+
   void Commit(const PlanItem& item) {
     Sequence& sequence = *item.sequence;
-    const bool yields = item.yields_token();
     sequence.computed += item.rows;
-    if (!yields) return;
+    if (!item.yields_token()) return;
     sequence.stage = Stage::kDecode;
-    sequence.tokens.push_back(0);
+    sequence.tokens.push_back(static_cast<TokenId>(Random(0, 3)));
     if (sequence.size() == sequence.max_total) End(sequence);
   }
 
   void End(Sequence& sequence) {
     scheduler_.Remove(sequence);
     EXPECT_TRUE(sequence.blocks.empty());
-    std::erase_if(live_, [&](const auto& other) { return other.get() == &sequence; });
+    const auto found = std::find_if(live_.begin(), live_.end(), [&](const auto& record) {
+      return record->sequences.front().get() == &sequence;
+    });
+    ended_.push_back(std::move(*found));  // the plan still points to it
+    live_.erase(found);
   }
 
   void CheckPlan() {
@@ -88,21 +157,27 @@ class Simulation {
   }
 
   void CheckOwners() {
-    std::set<BlockId> blocks;
     std::set<int> slots;
-    std::int64_t held = 0;
-    for (const auto& sequence : live_) {
-      held += std::ssize(sequence->blocks);
-      blocks.insert(sequence->blocks.begin(), sequence->blocks.end());
-      if (sequence->running()) {
-        EXPECT_TRUE(slots.insert(sequence->slot).second) << "slot shared";
+    std::int64_t held = scheduler_.tree().blocks();
+    for (const auto& record : live_) {
+      const Sequence& sequence = *record->sequences.front();
+      held += std::ssize(sequence.blocks);
+      if (sequence.running()) {
+        EXPECT_TRUE(slots.insert(sequence.slot).second) << "slot shared";
       } else {
-        EXPECT_TRUE(sequence->blocks.empty());
-        EXPECT_EQ(sequence->slot, -1);
+        EXPECT_TRUE(sequence.blocks.empty());
+        EXPECT_EQ(sequence.slot, -1);
       }
     }
-    EXPECT_EQ(std::ssize(blocks), held) << "block shared";
-    EXPECT_EQ(held + scheduler_.blocks().free_count(), scheduler_.blocks().capacity());
+    const BlockPool& pool = scheduler_.blocks();
+    std::int64_t holders = 0;
+    std::int64_t in_use = 0;
+    for (std::int64_t block = 0; block < pool.capacity(); ++block) {
+      holders += pool.holders(static_cast<BlockId>(block));
+      in_use += pool.holders(static_cast<BlockId>(block)) > 0 ? 1 : 0;
+    }
+    EXPECT_EQ(holders, held) << "a block leaked, or was given back twice";
+    EXPECT_EQ(in_use + pool.free_count(), pool.capacity());
     EXPECT_LE(std::ssize(slots), limits_.max_num_seqs);
   }
 
@@ -111,16 +186,36 @@ class Simulation {
   Scheduler scheduler_;
   std::int64_t max_tokens_;
   std::uint64_t arrivals_ = 0;
-  std::vector<std::unique_ptr<Sequence>> live_;
+  std::vector<std::unique_ptr<RequestRecord>> live_;
+  std::vector<std::unique_ptr<RequestRecord>> ended_;
+  std::vector<Content> memory_;
+  std::map<const Sequence*, std::vector<Content>> saved_;
+  std::set<SnapshotId> snapshots_;
   StepPlan plan_;
+  std::vector<PlanHit> taken_;
+  std::vector<SnapshotId> dropped_;
 };
 
-TEST(Scheduler, RandomSchedulesLeakNothingAndFinish) {
+struct Kind {
+  std::string name;
+  bool with_draft = false;
+  std::int64_t max_snapshots = 0;
+};
+
+class RandomSchedules : public testing::TestWithParam<Kind> {};
+
+TEST_P(RandomSchedules, LeakNothingShareNothingWronglyAndFinish) {
   std::uint64_t preemptions = 0;
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  std::uint64_t hits = 0;
+  for (unsigned seed = 0; seed < 20 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    Simulation run(seed, {.max_num_seqs = 5, .prefill_chunk = 128, .max_step_rows = 133}, 10, 600);
-    for (int step = 0; step < 300; ++step) {
+    const SchedulerLimits limits{.max_num_seqs = 5,
+                                 .prefill_chunk = 128,
+                                 .max_step_rows = 133,
+                                 .with_draft = GetParam().with_draft,
+                                 .max_snapshots = GetParam().max_snapshots};
+    Simulation run(seed, limits, 7, 448);
+    for (int step = 0; step < 200; ++step) {
       if (run.Random(0, 9) < 2) run.Submit();
       if (run.Random(0, 29) == 0) run.CancelOne();
       run.Step();
@@ -128,11 +223,21 @@ TEST(Scheduler, RandomSchedulesLeakNothingAndFinish) {
     int left = 100'000;
     while (!run.idle() && --left > 0) run.Step();
     EXPECT_TRUE(run.idle()) << "starved";
-    EXPECT_EQ(run.scheduler().blocks().free_count(), 10);
+    EXPECT_EQ(run.scheduler().blocks().free_count() + run.scheduler().tree().blocks(), 7);
     preemptions += run.scheduler().preemptions();
+    hits += run.scheduler().prefix_counts().hits;
   }
-  EXPECT_GT(preemptions, 100u) << "the pool was never short: the test shows nothing";
+  EXPECT_GT(preemptions, 20u) << "the pool was never short: the test shows nothing";
+  if (GetParam().max_snapshots > 0) {
+    EXPECT_GT(hits, 5u) << "nothing was shared: the test shows nothing";
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, RandomSchedules,
+                         testing::Values(Kind{"NoPrefixCache"}, Kind{"OneSnapshot", false, 1},
+                                         Kind{"ManySnapshots", false, 100},
+                                         Kind{"WithDraft", true, 100}),
+                         [](const auto& param_info) { return param_info.param.name; });
 
 /// A waiting sequence.
 std::unique_ptr<Sequence> Waiting(std::uint64_t arrival, std::int64_t prompt, std::int64_t total) {

@@ -1,0 +1,142 @@
+#include "kvcache/prefix_tree.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace kv8 {
+
+bool PrefixTree::KeyLess::operator()(std::span<const TokenId> a, std::span<const TokenId> b) const {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+}
+
+PrefixTree::~PrefixTree() {
+  for (const Node* node : nodes_) pool_.Free({&node->block, 1});
+}
+
+/// Tokens of one block of the prompt, and the one after them where nodes depend on it.
+std::span<const TokenId> PrefixTree::KeyAt(std::span<const TokenId> prompt,
+                                           std::int64_t block) const {
+  return prompt.subspan(static_cast<std::size_t>(block * kBlockTokens),
+                        static_cast<std::size_t>(kBlockTokens + (with_draft_ ? 1 : 0)));
+}
+
+/// Keys are in order, so those that begin with the block's tokens stand together.
+PrefixTree::Step PrefixTree::FindStep(Children& children, std::span<const TokenId> key) {
+  const auto tokens = key.first(static_cast<std::size_t>(kBlockTokens));
+  Step step;
+  for (auto it = children.lower_bound(tokens);
+       it != children.end() && std::equal(tokens.begin(), tokens.end(), it->first.begin()); ++it) {
+    if (step.snapshot != nullptr) break;
+    if (it->second->snapshot) step.snapshot = it->second.get();
+  }
+  const auto found = children.find(key);
+  if (found != children.end()) step.exact = found->second.get();
+  return step;
+}
+
+/// Steps along the prompt; all but the last have an exact node.
+std::vector<PrefixTree::Step> PrefixTree::Match(std::span<const TokenId> prompt,
+                                                std::int64_t max_blocks) {
+  std::vector<Step> steps;
+  Children* children = &roots_;
+  while (static_cast<std::int64_t>(steps.size()) < max_blocks) {
+    const Step step = FindStep(*children, KeyAt(prompt, static_cast<std::int64_t>(steps.size())));
+    if (step.exact == nullptr && step.snapshot == nullptr) break;
+    steps.push_back(step);
+    if (step.exact == nullptr) break;
+    children = &step.exact->children;
+  }
+  return steps;
+}
+
+/// Counts as a use of all nodes of a path; the deepest stays the least recent.
+void PrefixTree::Touch(std::span<Node* const> path) {
+  for (std::size_t i = path.size(); i-- > 0;) {
+    nodes_.splice(nodes_.end(), nodes_, path[i]->use);
+  }
+}
+
+PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_blocks) {
+  const std::vector<Step> steps = Match(prompt, max_blocks);
+  PrefixHit hit;
+  hit.matched_blocks = static_cast<std::int64_t>(steps.size());
+  std::size_t usable = steps.size();
+  while (usable > 0 && steps[usable - 1].snapshot == nullptr) --usable;
+  if (usable == 0) return hit;
+  std::vector<Node*> path;
+  for (std::size_t i = 0; i + 1 < usable; ++i) path.push_back(steps[i].exact);
+  Node& last = *steps[usable - 1].snapshot;
+  path.push_back(&last);
+  Touch(path);
+  snapshots_.splice(snapshots_.end(), snapshots_, last.snapshot_use);
+  hit.snapshot = *last.snapshot;
+  for (const Node* node : path) hit.blocks.push_back(node->block);
+  return hit;
+}
+
+void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const BlockId> blocks) {
+  std::vector<Node*> path;
+  Children* children = &roots_;
+  Node* parent = nullptr;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto key = KeyAt(prompt, static_cast<std::int64_t>(i));
+    auto found = children->find(key);
+    if (found == children->end()) {
+      found = children->emplace(Key(key.begin(), key.end()), std::make_unique<Node>()).first;
+      Node& node = *found->second;
+      node.parent = parent;
+      node.self = found;
+      node.block = blocks[i];
+      node.use = nodes_.insert(nodes_.end(), &node);
+      pool_.Retain({&node.block, 1});
+    }
+    parent = found->second.get();
+    path.push_back(parent);
+    children = &parent->children;
+  }
+  Touch(path);
+}
+
+bool PrefixTree::WantsSnapshot(std::span<const TokenId> prompt, std::int64_t blocks) {
+  const std::vector<Step> steps = Match(prompt, blocks);
+  return static_cast<std::int64_t>(steps.size()) == blocks && steps.back().exact != nullptr &&
+         steps.back().snapshot == nullptr;
+}
+
+void PrefixTree::AttachSnapshot(std::span<const TokenId> prompt, std::int64_t blocks,
+                                SnapshotId snapshot) {
+  Node* node = Match(prompt, blocks).back().exact;
+  assert(node != nullptr && !node->snapshot);
+  node->snapshot = snapshot;
+  node->snapshot_use = snapshots_.insert(snapshots_.end(), node);
+}
+
+std::optional<SnapshotId> PrefixTree::DropSnapshot() {
+  if (snapshots_.empty()) return std::nullopt;
+  Node& node = *snapshots_.front();
+  snapshots_.pop_front();
+  return std::exchange(node.snapshot, std::nullopt);
+}
+
+void PrefixTree::Evict(std::int64_t count, std::vector<SnapshotId>& dropped) {
+  const std::int64_t wanted = pool_.free_count() + count;
+  for (auto it = nodes_.begin(); it != nodes_.end() && pool_.free_count() < wanted;) {
+    Node& node = **it++;
+    // What a running sequence holds would not become free.
+    if (node.children.empty() && pool_.holders(node.block) == 1) Remove(node, dropped);
+  }
+}
+
+void PrefixTree::Remove(Node& node, std::vector<SnapshotId>& dropped) {
+  if (node.snapshot) {
+    dropped.push_back(*node.snapshot);
+    snapshots_.erase(node.snapshot_use);
+  }
+  nodes_.erase(node.use);
+  pool_.Free({&node.block, 1});
+  Children& siblings = node.parent != nullptr ? node.parent->children : roots_;
+  siblings.erase(node.self);
+}
+
+}  // namespace kv8

@@ -1,0 +1,178 @@
+// A prefix hit changes nothing but the time: same tokens, same bits of log-probability.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kv8/engine.h"
+#include "support/golden.h"
+#include "support/scale_pack_fixture.h"
+#include "support/temp_dir.h"
+
+namespace kv8::test {
+namespace {
+
+struct Setting {
+  std::string name;
+  KvDType dtype = KvDType::kFp16;
+  int drafts = 0;
+};
+
+struct Answer {
+  std::vector<std::vector<TokenId>> tokens;  // by choice
+  std::vector<float> logprobs;
+  std::int64_t cached = 0;
+};
+
+std::vector<TokenId> Text(std::size_t begin, std::size_t count) {
+  static const std::vector<TokenId> text = Golden("dialogue").Ints("input_ids");
+  return {text.begin() + static_cast<std::ptrdiff_t>(begin),
+          text.begin() + static_cast<std::ptrdiff_t>(begin + count)};
+}
+
+std::vector<TokenId> Join(std::vector<TokenId> a, std::span<const TokenId> b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class PrefixCache : public testing::TestWithParam<Setting> {
+ protected:
+  std::unique_ptr<Engine> Open(std::int64_t prefix_memory, std::int64_t max_model_len = 448) {
+    EngineOptions options;
+    options.model = BundledModel();
+    options.kv_dtype = GetParam().dtype;
+    if (options.kv_dtype == KvDType::kE4M3) {
+      if (!std::filesystem::exists(dir_ / "pack")) MakePack(dir_ / "pack");
+      options.scale_pack = dir_ / "pack";
+    }
+    options.max_model_len = max_model_len;
+    options.max_num_seqs = 3;
+    options.prefill_chunk = 256;
+    options.threads = 1;
+    options.speculative_tokens = GetParam().drafts;
+    // Makes rejection sampling use the draft's probabilities: any difference in them would show.
+    options.draft_sampling = DraftSampling::kProbabilistic;
+    options.prefix_cache_memory = prefix_memory;
+    auto engine = Engine::Create(options);
+    if (!engine.ok()) throw std::runtime_error(engine.error().ToString());
+    return std::move(engine).value();
+  }
+
+  static Request Ask(std::vector<TokenId> prompt) {
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = 8;
+    request.ignore_eos = true;
+    request.logprobs = 0;
+    request.sampling.temperature = 0.9f;
+    request.sampling.seed = 5;
+    return request;
+  }
+
+  static Answer AnswerOf(Engine& engine, const Request& request) {
+    auto done = engine.Generate(request);
+    if (!done.ok()) throw std::runtime_error(done.error().ToString());
+    Answer answer;
+    for (const Choice& choice : done->choices) {
+      answer.tokens.push_back(choice.token_ids);
+      for (const auto& p : choice.logprobs) answer.logprobs.push_back(p.chosen.logprob);
+    }
+    answer.cached = done->usage.cached_tokens;
+    return answer;
+  }
+
+  /// Asks both a fresh engine and `warm`; returns how many tokens the hit supplied.
+  std::int64_t ExpectSame(Engine& warm, const Request& request) {
+    const Answer cold = AnswerOf(*Open(0), request);
+    const Answer hit = AnswerOf(warm, request);
+    EXPECT_EQ(hit.tokens, cold.tokens);
+    EXPECT_EQ(hit.logprobs, cold.logprobs);
+    EXPECT_EQ(cold.cached, 0);
+    return hit.cached;
+  }
+
+  static constexpr std::int64_t kMemory = 64 << 20;
+  TempDir dir_;
+};
+
+TEST_P(PrefixCache, TheSamePromptAgain) {
+  const auto warm = Open(kMemory);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 0);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 256);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 256);
+  EXPECT_EQ(warm->statistics().prefix_hits, 2u);
+  EXPECT_EQ(warm->statistics().cached_tokens, 512u);
+}
+
+TEST_P(PrefixCache, APromptOfWholeBlocksComputesItsLast) {
+  const auto warm = Open(kMemory);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 256))), 0);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 256))), 192);
+}
+
+TEST_P(PrefixCache, AConversationGoesOn) {
+  const auto warm = Open(kMemory);
+  const auto first = Ask(Text(0, 200));
+  EXPECT_EQ(ExpectSame(*warm, first), 0);
+  const auto second = Ask(Join(first.prompt, Text(300, 100)));
+  EXPECT_EQ(ExpectSame(*warm, second), 192);
+  const auto third = Ask(Join(second.prompt, Text(500, 50)));
+  EXPECT_EQ(ExpectSame(*warm, third), 256);
+}
+
+TEST_P(PrefixCache, ManyUsersOfOneSystemPrompt) {
+  const auto warm = Open(kMemory);
+  const auto system = Text(0, 150);  // ends inside of a block
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(200, 70)))), 0);
+  // The second shows where prompts part; from the third on everybody profits.
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(300, 80)))), 0);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(400, 90)))), 128);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(500, 60)))), 128);
+}
+
+TEST_P(PrefixCache, AHintSavesTheSecondUserToo) {
+  const auto warm = Open(kMemory);
+  const auto system = Text(0, 150);
+  Request first = Ask(Join(system, Text(200, 70)));
+  first.cache_points = {150};
+  EXPECT_EQ(ExpectSame(*warm, first), 0);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(300, 80)))), 128);
+}
+
+TEST_P(PrefixCache, ChoicesShareTheirPrompt) {
+  const auto warm = Open(kMemory);
+  Request request = Ask(Text(0, 300));
+  request.choices = 3;
+  ExpectSame(*warm, request);
+  EXPECT_EQ(warm->statistics().prefix_hits, 2u);
+  EXPECT_EQ(warm->statistics().prompt_tokens, 300u + 2 * 44);
+}
+
+TEST_P(PrefixCache, RandomConversationsUnderPressure) {
+  // A pool of 21 blocks and four snapshots for more than both can hold.
+  const std::int64_t state = Open(0)->kv_cache().state_bytes;
+  const auto warm = Open(4 * (state + 4096));
+  std::mt19937 random(3);
+  std::vector<std::vector<TokenId>> prompts = {Text(0, 70), Text(100, 130)};
+  std::int64_t cached = 0;
+  for (int i = 0; i < 14; ++i) {
+    std::vector<TokenId> prompt = prompts[random() % prompts.size()];
+    if (prompt.size() > 330) prompt.resize(100 + random() % 200);
+    prompt = Join(prompt, Text(random() % 600, 20 + random() % 80));
+    Request request = Ask(prompt);
+    request.max_tokens = 3;
+    cached += ExpectSame(*warm, request);
+    prompts.push_back(prompt);
+    EXPECT_LE(warm->statistics().prefix_snapshots, 4u);
+  }
+  EXPECT_GT(cached, 0);
+  EXPECT_EQ(warm->kv_cache().free_blocks + warm->kv_cache().cached_blocks, warm->kv_cache().blocks);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PrefixCache,
+                         testing::Values(Setting{"Fp16"}, Setting{"Fp16Draft3", KvDType::kFp16, 3},
+                                         Setting{"E4M3", KvDType::kE4M3},
+                                         Setting{"E4M3Draft3", KvDType::kE4M3, 3}),
+                         [](const auto& param_info) { return param_info.param.name; });
+
+}  // namespace
+}  // namespace kv8::test
