@@ -24,7 +24,6 @@ enum class ScratchSlot : int {
   kMoeFactors,  // and their weights
   kPle,
   kPleWorker,
-  kGdn,
   kGdnWorker,
   kIndex,
   kSelect,
