@@ -52,6 +52,18 @@ class TokenizeTest(Kv8TestCase):
         path = self.file("text", text)
         self.assertEqual(self.succeed("tokenize", MODEL, "--file", path, "--json").json(), by_text)
 
+    def test_Cli23_batch_gives_one_result_per_line(self):
+        text = "The table shows 644 crates."
+        one = self.succeed("tokenize", MODEL, "--text", text, "--json").json()
+        lines = ({"text": text}, {"token_ids": one["token_ids"]})
+        path = self.file("batch.jsonl", "\n".join(map(json.dumps, lines)))
+        out = self.succeed("tokenize", MODEL, "--batch", path, "--json").json()
+        self.assertEqual(out, {"results": [one, {"text": text}]})
+
+    def test_Cli23_batch_names_the_line_it_refuses(self):
+        path = self.file("batch.jsonl", '{"text": "a"}\n{"token_ids": [1, 2.5]}\n')
+        self.refuse("tokenize", MODEL, "--batch", path, "--json", naming=["batch.jsonl: line 2: "])
+
 
 if __name__ == "__main__":
     unittest.main()
