@@ -51,7 +51,7 @@ HWY_EXPORT(Activate);
 HWY_EXPORT(WeightedSum);
 
 // Rows of the small loops that are done before a second thread has started.
-constexpr std::int64_t kRowGrain = 16;
+constexpr std::int64_t kRowGrain = 4;
 
 // Buffers of one call, for T rows and k experts per row; a route is one (row, chosen expert).
 struct Buffers {

@@ -27,6 +27,7 @@ enum class ScratchSlot : int {
   kGdnWorker,
   kIndex,
   kSelect,
+  kSelectWorker,
   kAttention,
   kCount,
 };

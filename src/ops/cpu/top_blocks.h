@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -21,6 +22,11 @@ class TopBlocks {
 
   /// Scores up to this one cannot be among the best: a tie would be a higher block.
   float threshold() const { return threshold_; }
+
+  /// Refuses every score below `floor`, which at least `budget` of the coming scores reach.
+  void RefuseBelow(float floor) {
+    threshold_ = std::nextafter(floor, -std::numeric_limits<float>::infinity());
+  }
 
   void Offer(float score, std::int32_t block) {
     keys_[size_++] = Key(score, block);
