@@ -36,7 +36,8 @@ struct ScaleSlot {
   int layer = 0;
   KvSide side = KvSide::kKey;
 
-  auto operator<=>(const ScaleSlot&) const = default;
+  auto operator<=>(const ScaleSlot&) const =
+      default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 misreads it
 };
 
 /// "<prefix>7.self_attn.k_scale"; `prefix` ends in "layers.".
