@@ -26,7 +26,8 @@ void Decode(benchmark::State& state, KvDType dtype) {
   // Everything but the forward pass: scheduling, sampling, bookkeeping.
   const double overhead = after.schedule_seconds + after.commit_seconds - before.schedule_seconds -
                           before.commit_seconds;
-  state.counters["overhead"] = overhead / (overhead + after.run_seconds - before.run_seconds);
+  state.counters["overhead"] = overhead / (overhead + after.run_seconds - before.run_seconds +
+                                           after.draft_seconds - before.draft_seconds);
 }
 
 void Shapes(benchmark::internal::Benchmark* bench) {

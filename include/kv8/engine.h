@@ -34,7 +34,8 @@ struct EngineOptions {
 
   std::int64_t max_model_len = 0;  // prompt and output of one request; 0: the checkpoint's limit
   int max_num_seqs = 1;            // sequences that run at once
-  /// Bytes for the K/V and index pools; absent: room for max_num_seqs sequences of max_model_len.
+  /// Bytes for the K/V and index pools; absent: room for max_num_seqs sequences of max_model_len,
+  /// and a block more for each where a prefix hit beside a draft head needs a copy.
   std::optional<std::int64_t> kv_memory;
   std::int64_t prefill_chunk = 512;  // most prompt tokens of one request in a step
 
@@ -67,6 +68,23 @@ struct KvCacheInfo {
   std::vector<Layer> layers;
 };
 
+/// Bytes that an engine takes beside the mapped weights, by owner; known before it takes them.
+struct MemoryPlan {
+  std::int64_t blocks = 0;    // per layer
+  std::int64_t kv = 0;        // K and V of the target's layers
+  std::int64_t index = 0;     // compressed index keys of the target's layers
+  std::int64_t draft_kv = 0;  // the same of the draft layer
+  std::int64_t draft_index = 0;
+  std::int64_t states = 0;       // recurrent states of all sequences that run at once
+  std::int64_t rollback = 0;     // states that verification may go back to
+  std::int64_t activations = 0;  // of one step, logits among them
+  std::int64_t snapshots = 0;    // most that the prefix cache takes, as it fills
+
+  std::int64_t total() const {
+    return kv + index + draft_kv + draft_index + states + rollback + activations + snapshots;
+  }
+};
+
 /// What a text costs under the model.
 struct Score {
   std::vector<float> nll;                               // natural log; entry i is about ids[i + 1]
@@ -95,6 +113,9 @@ class Engine {
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   ~Engine();
 
+  /// What Create would take, without taking it. Errors: those of Create but for running out.
+  static Result<MemoryPlan> Plan(const EngineOptions& options);
+
   /// Puts a request in line; Step works on it. Callbacks run inside Step or Cancel; they may be
   /// empty, and only `on_done` may call the engine. Errors: kInvalidArgument for an empty prompt,
   /// ids outside the vocabulary, lengths beyond max_model_len and sampling values out of range;
@@ -114,6 +135,7 @@ class Engine {
   Result<Score> ScoreTokens(std::span<const TokenId> ids, int top_logprobs = 0);
 
   const ModelInfo& model() const;
+  const MemoryPlan& memory() const;
   KvCacheInfo kv_cache() const;
   EngineStatistics statistics() const;
 

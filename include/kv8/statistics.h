@@ -40,7 +40,8 @@ struct EngineStatistics {
   std::uint64_t steps = 0;
   std::uint64_t rows = 0;
   double schedule_seconds = 0;
-  double run_seconds = 0;     // forward passes, drafts among them
+  double run_seconds = 0;     // forward passes of the target
+  double draft_seconds = 0;   // of the draft head
   double commit_seconds = 0;  // sampling, callbacks, bookkeeping
 
   SpeculationStats speculation;

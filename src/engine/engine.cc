@@ -9,14 +9,27 @@
 
 namespace kv8 {
 
-Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
+namespace {
+
+Result<LoadedModel> Open(const EngineOptions& options) {
   KV8_RETURN_IF_ERROR(CheckOptions(options));
-  KV8_ASSIGN_OR_RETURN(LoadedModel loaded,
-                       LoadedModel::Open({.dir = options.model,
-                                          .scale_pack = options.scale_pack,
-                                          .kv_dtype = options.kv_dtype,
-                                          .with_draft = options.speculative_tokens > 0,
-                                          .backend = options.backend}));
+  return LoadedModel::Open({.dir = options.model,
+                            .scale_pack = options.scale_pack,
+                            .kv_dtype = options.kv_dtype,
+                            .with_draft = options.speculative_tokens > 0,
+                            .backend = options.backend});
+}
+
+}  // namespace
+
+Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
+  KV8_ASSIGN_OR_RETURN(const LoadedModel model, Open(options));
+  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, model));
+  return PlanMemory(setup, model);
+}
+
+Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
+  KV8_ASSIGN_OR_RETURN(LoadedModel loaded, Open(options));
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
   KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, *model));
   KV8_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Runner::Create(*model, setup.runner));
@@ -53,6 +66,10 @@ Result<Score> Engine::ScoreTokens(std::span<const TokenId> ids, int top_logprobs
 
 const ModelInfo& Engine::model() const {
   return impl_->model();
+}
+
+const MemoryPlan& Engine::memory() const {
+  return impl_->memory();
 }
 
 EngineStatistics Engine::statistics() const {

@@ -43,6 +43,8 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
            .max_model_len = setup.max_model_len,
            .stop_ids = loaded_->checkpoint().stop_ids(),
            .has_draft_head = config.mtp.has_value()};
+  memory_ = PlanMemory(setup, *loaded_);
+  memory_.activations = runner_->activation_bytes();  // what was taken, not what was planned
   limits_ = {.vocab = info_.vocab,
              .max_model_len = info_.max_model_len,
              .max_choices = options.max_num_seqs,
@@ -92,8 +94,13 @@ bool Engine::Impl::Step() {
   statistics_.OnPlan(plan_);
   clock.ran = Clock::now();
   Commit(plan_);
-  DeliverFinished();
   clock.committed = Clock::now();
+  if (speculator_) speculator_->Propose(plan_);
+  clock.drafted = Clock::now();
+  scheduler_.CachePrompts(plan_, snapshots_, dropped_);
+  runner_->KeepSnapshots(plan_, snapshots_, dropped_);
+  DeliverFinished();
+  clock.end = Clock::now();
   statistics_.OnStep(clock);
   return !scheduler_.idle();
 }
@@ -116,9 +123,6 @@ void Engine::Impl::Commit(const StepPlan& plan) {
     if (item.phase == Phase::kPrefill) CommitPrompt(item);
     if (item.yields_token() && item.sequence->running()) CommitTokens(item, runner_->Logits(i));
   }
-  if (speculator_) speculator_->Propose(plan);
-  scheduler_.CachePrompts(plan, snapshots_, dropped_);
-  runner_->KeepSnapshots(plan, snapshots_, dropped_);
 }
 
 void Engine::Impl::CommitPrompt(const PlanItem& item) {

@@ -32,6 +32,7 @@ class Engine::Impl {
   Result<Score> ScoreTokens(std::span<const TokenId> ids, int top_logprobs);
 
   const ModelInfo& model() const { return info_; }
+  const MemoryPlan& memory() const { return memory_; }
   KvCacheInfo kv_cache() const;
   EngineStatistics statistics() const { return statistics_.Snapshot(scheduler_); }
 
@@ -54,6 +55,7 @@ class Engine::Impl {
   std::optional<Speculator> speculator_;
   Statistics statistics_;
   ModelInfo info_;
+  MemoryPlan memory_;
   RequestLimits limits_;
   std::optional<Tokenizer> tokenizer_;  // loaded when a request first wants text
 

@@ -39,7 +39,9 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
   KvCachePlan plan =
       KvCachePlan::ForTokens(model.model().config().qsa, options.kv_dtype, layers, max_model_len);
   if (!options.kv_memory) {
-    plan.blocks *= options.max_num_seqs;
+    // A prefix hit beside a draft head copies one block, see PrefixTree.
+    const bool copies = model.with_draft() && options.prefix_cache_memory > 0;
+    plan.blocks = (plan.blocks + (copies ? 1 : 0)) * options.max_num_seqs;
     return plan;
   }
   const std::int64_t needed = plan.kv_bytes() + plan.index_bytes();
@@ -117,6 +119,26 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
                      .with_draft = model.with_draft(),
                      .max_snapshots = options.prefix_cache_memory / SnapshotBytes(model)};
   return setup;
+}
+
+MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model) {
+  const RunnerLimits& limits = setup.runner;
+  const std::int64_t layers = limits.cache.layers;
+  const std::int64_t drafts = model.with_draft() ? 1 : 0;
+  const std::int64_t kv = limits.cache.kv_bytes() / layers;
+  const std::int64_t index = limits.cache.index_bytes() / layers;
+  StateLayout state = model.model().SequenceLayout(model.with_draft());
+  MemoryPlan plan{.blocks = limits.cache.blocks,
+                  .kv = kv * (layers - drafts),
+                  .index = index * (layers - drafts),
+                  .draft_kv = kv * drafts,
+                  .draft_index = index * drafts,
+                  .states = state.bytes() * limits.slots,
+                  .activations = Runner::PlannedActivationBytes(model, limits),
+                  .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(model)};
+  state.index_rings = 0;
+  plan.rollback = state.bytes() * limits.slots * limits.drafts;
+  return plan;
 }
 
 }  // namespace kv8

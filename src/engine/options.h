@@ -24,4 +24,7 @@ Result<void> CheckOptions(const EngineOptions& options);
 /// kv_memory below one sequence of max_model_len, with both numbers.
 Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model);
 
+/// What an engine with this setup takes.
+MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model);
+
 }  // namespace kv8

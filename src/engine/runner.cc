@@ -13,6 +13,11 @@ std::int64_t StreamWidth(const ModelConfig& config) {
   return static_cast<std::int64_t>(config.streams) * config.hidden;
 }
 
+/// Rows of logits that a step can need at once.
+std::int64_t LogitRows(const RunnerLimits& limits) {
+  return std::max(std::int64_t{limits.slots} * (1 + limits.drafts), kPromptLogitRows);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Runner>> Runner::Create(const LoadedModel& model,
@@ -38,7 +43,7 @@ Runner::Runner(const LoadedModel& model, const RunnerLimits& limits, KvCache cac
   ids_.reserve(static_cast<std::size_t>(limits.max_rows));
   rows_.reserve(static_cast<std::size_t>(limits.slots));
   item_logits_.reserve(static_cast<std::size_t>(limits.slots));
-  const auto logit_rows = std::max<std::int64_t>(limits.slots * (1 + drafts_), kPromptLogitRows);
+  const std::int64_t logit_rows = LogitRows(limits);
   streams_.resize(static_cast<std::size_t>(limits.max_rows * width_));
   token_streams_.resize(static_cast<std::size_t>(logit_rows * width_));
   logits_.resize(static_cast<std::size_t>(logit_rows * vocab_));
@@ -53,6 +58,15 @@ std::int64_t Runner::activation_bytes() const {
          static_cast<std::int64_t>((streams_.size() + token_streams_.size() + logits_.size() +
                                     draft_input_.size() + draft_streams_.size()) *
                                    sizeof(float));
+}
+
+std::int64_t Runner::PlannedActivationBytes(const LoadedModel& model, const RunnerLimits& limits) {
+  const ModelConfig& config = model.model().config();
+  const std::int64_t width = StreamWidth(config);
+  const std::int64_t streams = limits.max_rows * width * (model.with_draft() ? 3 : 1);
+  const std::int64_t logits = LogitRows(limits) * (width + config.vocab);
+  return Workspace::PlannedBytes(config, limits.max_rows) +
+         (streams + logits) * static_cast<std::int64_t>(sizeof(float));
 }
 
 ForwardContext Runner::Context() {

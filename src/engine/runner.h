@@ -71,7 +71,9 @@ class Runner {
   void Forget(const Sequence& sequence) { saved_.erase(&sequence); }
 
   const KvCache& cache() const { return cache_; }
+  /// Buffers of a step, and what they will be.
   std::int64_t activation_bytes() const;
+  static std::int64_t PlannedActivationBytes(const LoadedModel& model, const RunnerLimits& limits);
 
  private:
   struct Saved {

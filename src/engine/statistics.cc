@@ -64,7 +64,9 @@ void Statistics::OnPlan(const StepPlan& plan) {
 void Statistics::OnStep(const StepClock& clock) {
   totals_.schedule_seconds += Seconds(clock.scheduled - clock.begin);
   totals_.run_seconds += Seconds(clock.ran - clock.scheduled);
-  totals_.commit_seconds += Seconds(clock.committed - clock.ran);
+  totals_.commit_seconds +=
+      Seconds(clock.committed - clock.ran) + Seconds(clock.end - clock.drafted);
+  totals_.draft_seconds += Seconds(clock.drafted - clock.committed);
 }
 
 void Statistics::OnVerify(std::int64_t drafted, std::int64_t accepted,

@@ -13,6 +13,8 @@ struct StepClock {
   Clock::time_point scheduled;
   Clock::time_point ran;
   Clock::time_point committed;
+  Clock::time_point drafted;
+  Clock::time_point end;
 };
 
 class Statistics {

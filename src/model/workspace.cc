@@ -56,4 +56,15 @@ std::int64_t Workspace::bytes() const {
                                    positions.capacity() * sizeof(std::int64_t));
 }
 
+std::int64_t Workspace::PlannedBytes(const ModelConfig& config, std::int64_t rows) {
+  Workspace empty(config);
+  std::int64_t cols = 0;
+  for (const Field& field : empty.Fields()) cols += field.cols;
+  const auto of = [rows](std::int64_t count, std::size_t size) {
+    return rows * count * static_cast<std::int64_t>(size);
+  };
+  return of(cols, sizeof(float)) + of(config.qsa.budget_blocks + 1, sizeof(std::int32_t)) +
+         of(1, sizeof(std::int64_t));
+}
+
 }  // namespace kv8

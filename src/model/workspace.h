@@ -18,6 +18,8 @@ class Workspace {
   /// Makes every view below `rows` rows long. Invalidates earlier views.
   void Resize(std::int64_t rows);
   std::int64_t bytes() const;
+  /// What bytes() will be after the first Resize(rows).
+  static std::int64_t PlannedBytes(const ModelConfig& config, std::int64_t rows);
 
   Matrix x;       // [T,H] input of a block
   Matrix y;       // [T,H] output of a block

@@ -113,6 +113,22 @@ TEST(Engine, PoolsAreAsPlanned) {
   EXPECT_EQ(info.layers.size(), 3u);
 }
 
+TEST(Engine, TakesWhatThePlanSays) {
+  EngineOptions options = Options();
+  options.max_num_seqs = 3;
+  options.speculative_tokens = 2;
+  const auto plan = Engine::Plan(options);
+  ASSERT_TRUE(plan.ok());
+  const auto engine = MakeEngine(options);
+  EXPECT_EQ(plan->total(), engine->memory().total());
+  EXPECT_EQ(plan->activations, engine->memory().activations);
+  EXPECT_EQ(plan->kv + plan->draft_kv, engine->kv_cache().bytes);
+  EXPECT_EQ(plan->index + plan->draft_index, engine->kv_cache().index_bytes);
+  EXPECT_EQ(plan->states, 3 * engine->kv_cache().state_bytes);
+  TokensOf(*engine, Prompt(ShortPrompt(), 9));
+  EXPECT_EQ(plan->blocks, engine->kv_cache().free_blocks);
+}
+
 TEST(Engine, AllBlocksComeBack) {
   const auto engine = MakeEngine(Options());
   TokensOf(*engine, Prompt(ShortPrompt(), 3));
@@ -146,6 +162,30 @@ TEST(Engine, ACallbackCanStopTheRequest) {
   EXPECT_EQ(done->choices.front().finish_reason, FinishReason::kCancelled);
   EXPECT_EQ(done->choices.front().token_ids.size(), 1u);
   EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+}
+
+TEST(Engine, CancelsAtEveryStage) {
+  const auto engine = MakeEngine(Options());
+  std::vector<FinishReason> reasons;
+  const auto note = [&](const Completion& done) {
+    reasons.push_back(done.choices.front().finish_reason);
+  };
+  const auto submit = [&] { return engine->Submit(Prompt(ShortPrompt(), 50), {}, note).value(); };
+  const RequestId running = submit();
+  const RequestId waiting = submit();
+  const RequestId untouched = submit();
+  engine->Step();
+  engine->Step();
+  engine->Cancel(waiting);
+  engine->Cancel(running);
+  engine->Cancel(running);  // a second time: nothing
+  EXPECT_EQ(reasons, std::vector<FinishReason>(2, FinishReason::kCancelled));
+  engine->Step();
+  engine->Cancel(untouched);
+  EXPECT_EQ(reasons.size(), 3u);
+  EXPECT_FALSE(engine->Step());
+  EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+  EXPECT_EQ(engine->statistics().cancelled, 3u);
 }
 
 TEST(Engine, StopsOnAStopIdUnlessToldOtherwise) {
