@@ -3,7 +3,7 @@
 // Both work on a panel of up to 16 weight rows (= output columns) and vectorise over those, so that
 // an output's sum runs through k in one fixed order and needs no sum across lanes:
 //   PackPanel + Tile   many rows of x: the panel becomes floats [K][16] once, then register tiles
-//   RowsTimesPanel     a few rows of x: the transposed vectors, used straight from the registers
+//   RowTimesPanel      one row of x: the same transposed vectors, used straight from the registers
 
 #if defined(KV8_OPS_CPU_LINEAR_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KV8_OPS_CPU_LINEAR_KERNELS_INL_H_
@@ -62,24 +62,6 @@ struct F16Element {
     std::memcpy(&code, p, sizeof code);
     return DecodeFp16(code);
   }
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  template <class VU>
-  static HWY_INLINE void Split(VU word, StripVec* w) {
-    const Strip d;
-    const hn::RebindToSigned<Strip> di;
-    const hn::Repartition<std::int16_t, Strip> d16;
-    const hn::Half<decltype(d16)> half;
-    const hn::Rebind<hwy::float16_t, Strip> codes;
-    const auto even = hn::ShiftRight<16>(hn::BitCast(di, hn::ShiftLeft<16>(word)));
-    const auto odd = hn::ShiftRight<16>(hn::BitCast(di, word));
-    // Sign-extended, so that narrowing keeps them; four even ones and four odd ones in each half.
-    const auto both = hn::ReorderDemote2To(d16, even, odd);
-    const auto low = hn::PromoteTo(d, hn::BitCast(codes, hn::LowerHalf(half, both)));
-    const auto high = hn::PromoteTo(d, hn::BitCast(codes, hn::UpperHalf(half, both)));
-    w[0] = hn::ConcatLowerLower(d, high, low);
-    w[1] = hn::ConcatUpperUpper(d, high, low);
-  }
-#else
   // Codes in the low halves of the lanes.
   template <class VU>
   static HWY_INLINE StripVec ToFloat(VU code) {
@@ -103,7 +85,6 @@ struct F16Element {
     w[0] = ToFloat(hn::And(word, hn::Set(du, 0xFFFFu)));
     w[1] = ToFloat(hn::ShiftRight<16>(word));
   }
-#endif
 };
 
 struct F32Element {
@@ -182,6 +163,51 @@ HWY_INLINE void LoadWords(const Rows& rows, std::int64_t offset, StripWord* word
 #endif
 }
 
+// w[i] = the i-th weight from byte `offset` on of the strip's rows, kGroup of them.
+template <class Element, class Rows>
+HWY_INLINE void LoadGroup(Element, const Rows& rows, std::int64_t offset, StripVec* w) {
+  StripWord word[4];
+  LoadWords(rows, offset, word);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) Element::Split(word[j], w + j * kWeightsPerWord<Element>);
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+// With a conversion instruction, converting whole rows and transposing 8 x 8 floats takes two
+// thirds of the time.
+template <class Rows>
+HWY_INLINE void LoadGroup(F16Element, const Rows& rows, std::int64_t offset, StripVec* w) {
+  const Strip d;
+  const hn::Rebind<hwy::float16_t, Strip> codes;
+  const hn::RepartitionToWide<Strip> wide;
+  const auto at = [&](int i) HWY_ATTR {
+    const auto* from = reinterpret_cast<const hwy::float16_t*>(rows.row(i) + offset);
+    return hn::PromoteTo(d, hn::LoadU(codes, from));
+  };
+  StripVec quad[2][4];  // [rows 0..3 | 4..7][i]: four rows' weight i, then their weight i + 4
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    const auto r0 = at(4 * half);
+    const auto r1 = at(4 * half + 1);
+    const auto r2 = at(4 * half + 2);
+    const auto r3 = at(4 * half + 3);
+    const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
+    const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
+    const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
+    const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, r2, r3));
+    quad[half][0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+    quad[half][1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+    quad[half][2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+    quad[half][3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    w[i] = hn::ConcatLowerLower(d, quad[1][i], quad[0][i]);
+    w[i + 4] = hn::ConcatUpperUpper(d, quad[1][i], quad[0][i]);
+  }
+}
+#endif
+
 // Weight k of the strip's rows, for the k that no whole group covers.
 template <class Element, class Rows>
 HWY_INLINE StripVec LoadOne(const Rows& rows, std::int64_t k) {
@@ -209,27 +235,18 @@ HWY_INLINE std::int64_t PackedRow(std::int64_t k, std::int64_t k_count) {
 
 template <class Element, class Rows>
 void PackStrip(const Rows& rows, std::int64_t k_count, float* HWY_RESTRICT packed) {
-  constexpr int kPerWord = kWeightsPerWord<Element>;
   const Strip d;
   const std::byte* ahead = rows.row(0) + kPrefetchBytes;
   std::int64_t k = 0;
   for (; k + kGroup<Element> <= k_count; k += kGroup<Element>) {
     Prefetch(ahead);
     ahead += kStripLanes * 16;
-    StripWord word[4];
-    LoadWords(rows, k * Element::kBytes, word);
+    StripVec w[kGroup<Element>];
+    LoadGroup(Element(), rows, k * Element::kBytes, w);
     float* to[2] = {packed + PackedRow(k, k_count) * kPanel,
                     packed + PackedRow(k + 1, k_count) * kPanel};
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      StripVec w[kPerWord];
-      Element::Split(word[j], w);
-#pragma GCC unroll 2
-      for (int i = 0; i < kPerWord; ++i) {
-        const int at = j * kPerWord + i;
-        hn::StoreU(w[i], d, to[at % 2] + at / 2 * kPanel);
-      }
-    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kGroup<Element>; ++i) hn::StoreU(w[i], d, to[i % 2] + i / 2 * kPanel);
   }
   for (; k < k_count; ++k) {
     hn::StoreU(LoadOne<Element>(rows, k), d, packed + PackedRow(k, k_count) * kPanel);
@@ -249,20 +266,15 @@ void PackPanel(const std::byte* base, std::int64_t k_count, int cols, float* HWY
   }
 }
 
-// Most rows of x for which using the transposed weights from the registers beats packing them.
-inline constexpr int kUnpackedRows = 4;
-
-// out[r][s] = row r of x . strip s, in the order of product.h.
-template <class Element, int kRows, int kCount, class Rows>
-HWY_INLINE void RowsTimesStrips(const float* HWY_RESTRICT x, std::int64_t x_stride,
-                                const Rows* strips, std::int64_t k_count, StripVec (*out)[kCount]) {
+// out[s] = x . strip s, in the order of product.h.
+template <class Element, int kCount, class Rows>
+HWY_INLINE void RowTimesStrips(const float* HWY_RESTRICT x, const Rows* strips,
+                               std::int64_t k_count, StripVec* out) {
   const Strip d;
   constexpr int kPerWord = kWeightsPerWord<Element>;
-  StripVec sum[kRows][kCount][2];  // even k, odd k
+  StripVec sum[kCount][2];  // even k, odd k
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows * kCount; ++i) {
-    sum[i / kCount][i % kCount][0] = sum[i / kCount][i % kCount][1] = hn::Zero(d);
-  }
+  for (int s = 0; s < kCount; ++s) sum[s][0] = sum[s][1] = hn::Zero(d);
   const std::byte* ahead = strips[0].row(0) + kPrefetchBytes;
   std::int64_t k = 0;
   for (; k + kGroup<Element> <= k_count; k += kGroup<Element>) {
@@ -279,11 +291,7 @@ HWY_INLINE void RowsTimesStrips(const float* HWY_RESTRICT x, std::int64_t x_stri
 #pragma GCC unroll 2
         for (int i = 0; i < kPerWord; ++i) {
           const int at = j * kPerWord + i;
-#pragma GCC unroll 16
-          for (int r = 0; r < kRows; ++r) {
-            const StripVec value = hn::Set(d, x[r * x_stride + k + at]);
-            sum[r][s][at % 2] = hn::MulAdd(value, w[i], sum[r][s][at % 2]);
-          }
+          sum[s][at % 2] = hn::MulAdd(hn::Set(d, x[k + at]), w[i], sum[s][at % 2]);
         }
       }
     }
@@ -291,68 +299,37 @@ HWY_INLINE void RowsTimesStrips(const float* HWY_RESTRICT x, std::int64_t x_stri
   for (; k < k_count; k += 2) {
 #pragma GCC unroll 16
     for (int s = 0; s < kCount; ++s) {
-#pragma GCC unroll 2
-      for (int i = 0; i < 2; ++i) {
-        if (k + i == k_count) continue;
-        const StripVec w = LoadOne<Element>(strips[s], k + i);
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) {
-          const StripVec value = hn::Set(d, x[r * x_stride + k + i]);
-          sum[r][s][i] = hn::MulAdd(value, w, sum[r][s][i]);
-        }
-      }
+      sum[s][0] = hn::MulAdd(hn::Set(d, x[k]), LoadOne<Element>(strips[s], k), sum[s][0]);
+      if (k + 1 == k_count) continue;
+      sum[s][1] = hn::MulAdd(hn::Set(d, x[k + 1]), LoadOne<Element>(strips[s], k + 1), sum[s][1]);
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows * kCount; ++i) {
-    const auto& parts = sum[i / kCount][i % kCount];
-    out[i / kCount][i % kCount] = hn::Add(parts[0], parts[1]);
-  }
+  for (int s = 0; s < kCount; ++s) out[s] = hn::Add(sum[s][0], sum[s][1]);
 }
 
-// out = kRows rows of x . weight rows [0, out.cols) of `base`.
-template <class Element, int kRows>
-void FewRowsTimesPanel(ConstMatrix x, const std::byte* base, Matrix out) {
-  // One row needs all strips, so that its sums hide each other's latency. More rows do alone, and
-  // leave registers for the weights.
-  constexpr int kCount = kRows == 1 ? kStrips : 1;
-  constexpr int kWidth = kCount * kStripLanes;
-  const Strip d;
-  const std::int64_t k_count = x.cols;
-  const std::int64_t stride = k_count * Element::kBytes;
-  std::int64_t c = 0;
-  for (; c + kWidth <= out.cols; c += kWidth) {
-    WholeStrip strips[kCount];
-    for (int s = 0; s < kCount; ++s) strips[s] = {base + (c + s * kStripLanes) * stride, stride};
-    StripVec y[kRows][kCount];
-    RowsTimesStrips<Element, kRows, kCount>(x.data, x.stride, strips, k_count, y);
-    for (int r = 0; r < kRows; ++r) {
-      for (int s = 0; s < kCount; ++s) {
-        hn::StoreU(y[r][s], d, out.data + r * out.stride + c + s * kStripLanes);
-      }
-    }
-  }
-  for (; c < out.cols; c += kStripLanes) {
-    const std::int64_t count = std::min<std::int64_t>(out.cols - c, kStripLanes);
-    const PartialStrip strip(base + c * stride, stride, count);
-    StripVec y[kRows][1];
-    RowsTimesStrips<Element, kRows, 1>(x.data, x.stride, &strip, k_count, y);
-    HWY_ALIGN float values[kStripLanes];
-    for (int r = 0; r < kRows; ++r) {
-      hn::Store(y[r][0], d, values);
-      std::copy_n(values, count, out.data + r * out.stride + c);
-    }
-  }
-}
-
-// The same for 1 to kUnpackedRows rows.
+// out[0, cols) = x . weight rows [0, cols) of `base`.
 template <class Element>
-void RowsTimesPanel(ConstMatrix x, const std::byte* base, Matrix out) {
-  static_assert(kUnpackedRows == 4);
-  if (x.rows == 1) return FewRowsTimesPanel<Element, 1>(x, base, out);
-  if (x.rows == 2) return FewRowsTimesPanel<Element, 2>(x, base, out);
-  if (x.rows == 3) return FewRowsTimesPanel<Element, 3>(x, base, out);
-  FewRowsTimesPanel<Element, 4>(x, base, out);
+void RowTimesPanel(const float* HWY_RESTRICT x, const std::byte* base, std::int64_t k_count,
+                   int cols, float* HWY_RESTRICT out) {
+  const Strip d;
+  const std::int64_t stride = k_count * Element::kBytes;
+  if (cols == kPanel) {
+    WholeStrip strips[kStrips];
+    for (int s = 0; s < kStrips; ++s) strips[s] = {base + s * kStripLanes * stride, stride};
+    StripVec y[kStrips];
+    RowTimesStrips<Element, kStrips>(x, strips, k_count, y);
+    for (int s = 0; s < kStrips; ++s) hn::StoreU(y[s], d, out + s * kStripLanes);
+    return;
+  }
+  for (int c = 0; c < cols; c += kStripLanes) {
+    StripVec y[1];
+    const PartialStrip strip(base + c * stride, stride, cols - c);
+    RowTimesStrips<Element, 1>(x, &strip, k_count, y);
+    HWY_ALIGN float values[kStripLanes];
+    hn::Store(y[0], d, values);
+    std::copy_n(values, std::min(cols - c, kStripLanes), out + c);
+  }
 }
 
 // A register tile: kRows rows of x times kVectors vectors of the panel's columns.

@@ -19,6 +19,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {
 
+// Up to this many rows, transposing the weights again for each one beats packing them.
+inline constexpr std::int64_t kUnpackedRows = 2;
+
 template <class Element>
 void PanelProduct(const Product& product, std::int64_t panel, std::int64_t row_begin,
                   std::int64_t row_end) {
@@ -26,12 +29,17 @@ void PanelProduct(const Product& product, std::int64_t panel, std::int64_t row_b
   const std::int64_t first = panel * kPanel;
   const auto cols = static_cast<int>(std::min(kPanel, product.weight.rows - first));
   const std::byte* base = product.weight.data + first * k_count * Element::kBytes;
-  const ConstMatrix x = product.x.Rows(row_begin, row_end - row_begin);
-  const Matrix out = product.out.Rows(row_begin, row_end - row_begin).Cols(first, cols);
-  if (x.rows <= kUnpackedRows) return RowsTimesPanel<Element>(x, base, out);
+  if (product.x.rows <= kUnpackedRows) {
+    for (std::int64_t t = row_begin; t < row_end; ++t) {
+      RowTimesPanel<Element>(product.x.row(t).data(), base, k_count, cols,
+                             product.out.row(t).data() + first);
+    }
+    return;
+  }
   float* packed = Scratch(ScratchSlot::kLinearPanel, k_count * kPanel);
   PackPanel<Element>(base, k_count, cols, packed);
-  RowsTimesPacked(packed, k_count, x, out);
+  RowsTimesPacked(packed, k_count, product.x.Rows(row_begin, row_end - row_begin),
+                  product.out.Rows(row_begin, row_end - row_begin).Cols(first, cols));
 }
 
 // Output columns [16 panel, 16 panel + 16) of rows [row_begin, row_end).
