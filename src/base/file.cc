@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -58,6 +59,13 @@ Result<void> WriteAll(int fd, const std::filesystem::path& path, std::string_vie
   return {};
 }
 
+using RenameFn = Result<void>(const std::filesystem::path& from, const std::filesystem::path& to);
+
+Result<void> RenameOver(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return {};
+  return SystemError(to, "rename into place", errno);
+}
+
 Result<void> WriteAndSync(const std::filesystem::path& path, std::string_view content) {
   Descriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (fd.get() < 0) return SystemError(path, "create", errno);
@@ -65,6 +73,17 @@ Result<void> WriteAndSync(const std::filesystem::path& path, std::string_view co
   if (::fsync(fd.get()) != 0) return SystemError(path, "write", errno);
   if (fd.Close() != 0) return SystemError(path, "write", errno);
   return {};
+}
+
+/// Writes beside `path` and lets `rename` put it there.
+Result<void> WriteAndRename(const std::filesystem::path& path, std::string_view content,
+                            RenameFn* rename) {
+  std::filesystem::path temporary = path;
+  temporary += fmt::format(".tmp-{}", ::getpid());
+  auto written = WriteAndSync(temporary, content);
+  if (written.ok()) written = rename(temporary, path);
+  if (!written.ok()) ::unlink(temporary.c_str());
+  return written;
 }
 
 }  // namespace
@@ -130,14 +149,23 @@ MappedFile::~MappedFile() {
 }
 
 Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view content) {
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".tmp-{}", ::getpid());
-  auto written = WriteAndSync(temporary, content);
-  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    written = SystemError(path, "rename into place", errno);
-  }
-  if (!written.ok()) ::unlink(temporary.c_str());
-  return written;
+  return WriteAndRename(path, content, RenameOver);
+}
+
+Result<void> WriteNewFile(const std::filesystem::path& path, std::string_view content) {
+  return WriteAndRename(path, content, RenameNew);
+}
+
+Result<void> RenameNew(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const Error exists{Code::kAlreadyExists, "the output exists already", to.string(),
+                     "name another output, or move this one away"};
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  if (errno == EEXIST) return exists;
+  if (errno != EINVAL && errno != ENOSYS) return SystemError(to, "rename into place", errno);
+  // A file system without the flag: the check is not atomic there, the rename still is.
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::symlink_status(to, error))) return exists;
+  return RenameOver(from, to);
 }
 
 Result<void> SyncDirectory(const std::filesystem::path& path) {

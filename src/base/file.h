@@ -42,6 +42,13 @@ class MappedFile {
 /// Errors: kIo (a full disk included).
 Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view content);
 
+/// WriteFileAtomic for a path where nothing may be yet: what appeared there meanwhile stays.
+/// Errors: those of WriteFileAtomic and RenameNew.
+Result<void> WriteNewFile(const std::filesystem::path& path, std::string_view content);
+
+/// Renames a file or directory to a name that nothing has. Errors: kAlreadyExists, kIo.
+Result<void> RenameNew(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Makes the entries of a directory (creations, renames) survive a power cut. Errors: kIo.
 Result<void> SyncDirectory(const std::filesystem::path& path);
 

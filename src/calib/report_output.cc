@@ -25,7 +25,7 @@ Result<void> CheckReportOutput(const std::filesystem::path& path) {
 }
 
 Result<void> WriteReport(const std::filesystem::path& path, const CalibrationReport& report) {
-  KV8_RETURN_IF_ERROR(WriteFileAtomic(path, DumpJson(ReportToJson(report))));
+  KV8_RETURN_IF_ERROR(WriteNewFile(path, DumpJson(ReportToJson(report))));
   return SyncDirectory(path.has_parent_path() ? path.parent_path() : ".");
 }
 

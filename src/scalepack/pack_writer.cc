@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/file.h"
 #include "base/sha256.h"
 #include "scalepack/found_scales.h"
 #include "scalepack/manifest.h"
@@ -139,11 +140,22 @@ std::string ArtifactId(const ScaleManifest& manifest) {
   return "kv8-e4m3-kvscales-" + Sha256Hex(hashes).substr(0, kDigits);
 }
 
+/// "tiny" for "models/tiny", "models/tiny/" and, inside of it, ".".
+Result<std::string> NameOfDirectory(const fs::path& dir) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(dir, error).lexically_normal();
+  if (error) return SystemError(dir, "resolve", error.value());
+  return (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
+}
+
 Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& checkpoint,
                             const std::string& repo_id) {
   PackImage pack;
   ScaleManifest& manifest = pack.manifest;
-  manifest.repo_id = repo_id.empty() ? fs::absolute(checkpoint.dir()).filename().string() : repo_id;
+  manifest.repo_id = repo_id;
+  if (repo_id.empty()) {
+    KV8_ASSIGN_OR_RETURN(manifest.repo_id, NameOfDirectory(checkpoint.dir()));
+  }
   manifest.index_sha256 = checkpoint.index_sha256();
   manifest.kv_weights_sha256 = report.kv_weights_sha256;
   ScaleFile target{.scales = {}, .metadata = TargetMetadata()};

@@ -1,12 +1,10 @@
 #include "scalepack/staged_directory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "base/file.h"
@@ -45,10 +43,11 @@ Result<fs::path> MakeStaging(const fs::path& parent, const std::string& name) {
 
 Result<StagedDirectory> StagedDirectory::Create(const fs::path& output, StepHook hook) {
   // "out/" has an empty file name; the directory meant is "out".
-  const fs::path absolute = fs::absolute(output).lexically_normal();
+  std::error_code error;
+  const fs::path absolute = fs::absolute(output, error).lexically_normal();
+  if (error) return SystemError(output, "resolve", error.value());
   const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
   if (IsThere(clean)) return Exists(output);
-  std::error_code error;
   fs::create_directories(clean.parent_path(), error);
   if (error) return SystemError(clean.parent_path(), "create", error.value());
   KV8_ASSIGN_OR_RETURN(fs::path staging,
@@ -90,15 +89,7 @@ Result<void> StagedDirectory::Publish() {
   KV8_RETURN_IF_ERROR(Step("sync"));
   KV8_RETURN_IF_ERROR(SyncDirectory(staging_));
   KV8_RETURN_IF_ERROR(Step("rename"));
-  int status = ::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, output_.c_str(), RENAME_NOREPLACE);
-  if (status != 0 && (errno == EINVAL || errno == ENOSYS)) {
-    // A file system without the flag: the check is not atomic there, the rename still is.
-    if (IsThere(output_)) return Exists(output_);
-    status = ::rename(staging_.c_str(), output_.c_str());
-  }
-  if (status != 0) {
-    return errno == EEXIST ? Exists(output_) : SystemError(output_, "rename into place", errno);
-  }
+  KV8_RETURN_IF_ERROR(RenameNew(staging_, output_));
   staging_.clear();
   KV8_RETURN_IF_ERROR(Step("sync parent"));
   return SyncDirectory(output_.parent_path());

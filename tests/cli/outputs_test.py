@@ -49,6 +49,18 @@ class OutputsTest(Kv8TestCase):
                     self.assertEqual((out.lstat().st_mtime_ns, tree(self.dir)), before)
                     shutil.rmtree(out) if kind == "directory" else out.unlink()
 
+    def test_Cli50_of_two_runs_with_one_output_one_is_refused(self):
+        for command, arguments in self.writers(self.dir / "out").items():
+            with self.subTest(command):
+                runs = [start(*arguments) for _ in range(2)]
+                errors = [process.communicate(timeout=120)[1] for process in runs]
+                codes = [process.returncode for process in runs]
+                self.assertEqual(sorted(codes), [0, 1], errors)
+                self.assertIn(b"exists", errors[codes.index(1)])
+                out = self.dir / "out"
+                out.unlink() if out.is_file() else shutil.rmtree(out)
+                (self.dir / "out.partial").unlink(missing_ok=True)
+
     def test_Cli50_a_report_without_a_directory_is_refused_before_the_work(self):
         self.refuse(*self.writers(self.dir / "no" / "out")["calibrate"], naming=[str(self.dir / "no")])
         self.assertEqual(list(self.dir.iterdir()), [])

@@ -42,6 +42,20 @@ TEST(MappedFile, EmptyFileIsAnEmptySpan) {
   EXPECT_TRUE(MappedFile::Open(dir / "f")->bytes().empty());
 }
 
+TEST(WriteNewFile, NeverReplaces) {
+  const test::TempDir dir;
+  ASSERT_TRUE(WriteNewFile(dir / "f", "first").ok());
+  fs::create_symlink("nowhere", dir / "dangling");
+  for (const char* const name : {"f", "dangling"}) {
+    const auto second = WriteNewFile(dir / name, "second");
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().code, Code::kAlreadyExists);
+    EXPECT_EQ(second.error().where, (dir / name).string());
+  }
+  EXPECT_EQ(ReadFile(dir / "f", 10).value(), "first");
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 2);
+}
+
 TEST(WriteFileAtomic, ReplacesAndLeavesNothingBehind) {
   const test::TempDir dir;
   test::WriteFile(dir / "f", "old");

@@ -47,6 +47,17 @@ TEST_F(WritePackTest, WritesTargetAndDraft) {
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_ / "pack"), {}), 5);
 }
 
+TEST_F(WritePackTest, ACheckpointHasTheNameOfItsDirectory) {
+  test::CopyTinyModel(dir_ / "tiny");
+  int count = 0;
+  for (const char* const spelling : {"tiny", "tiny/", "tiny/.", "tiny/../tiny//"}) {
+    const Checkpoint checkpoint = Checkpoint::Open(dir_ / spelling).value();
+    const fs::path pack = dir_ / ("pack" + std::to_string(count++));
+    ASSERT_TRUE(WritePack(MakeReport(checkpoint), checkpoint, pack, {}).ok());
+    EXPECT_EQ(ReadScalePack(pack)->manifest.repo_id, "tiny") << spelling;
+  }
+}
+
 TEST_F(WritePackTest, WithoutDraftLayerWritesTheTargetAlone) {
   const auto written = Write(MakeReport(TinyModel(), /*with_draft=*/false));
   ASSERT_TRUE(written.ok());

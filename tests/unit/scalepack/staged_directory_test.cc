@@ -65,6 +65,10 @@ TEST(StagedDirectory, LeftoversOfTheSameProcessIdDoNotHinder) {
   EXPECT_FALSE(fs::exists(dir / "out/junk"));
 }
 
+TEST(StagedDirectory, ReportsAnEmptyPath) {
+  EXPECT_TRUE(Refuses(StagedDirectory::Create("", {}), Code::kIo, {"cannot resolve"}));
+}
+
 TEST(StagedDirectory, ReportsAParentThatIsNoDirectory) {
   const test::TempDir dir;
   test::WriteFile(dir / "file", "x");
