@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json_fields.h"
+#include "base/sha256.h"
 
 namespace kv8 {
 namespace {
@@ -17,6 +18,11 @@ constexpr std::string_view kRestartRemedy =
 
 Error NotUsable(Code code, const std::filesystem::path& path, std::string what) {
   return Error{code, std::move(what), path.string(), std::string(kRestartRemedy)};
+}
+
+/// Of what a run goes on from. Most damage would contradict itself, but a changed count need not.
+std::string StateSha256(const Json& position, const Json& report) {
+  return Sha256Hex(position.dump() + report.dump());
 }
 
 Json PositionToJson(const PartialState& state) {
@@ -62,6 +68,10 @@ Result<PartialState> FromJson(const std::filesystem::path& path, const Json& jso
   KV8_RETURN_IF_ERROR(ReadPosition(position, &state));
   KV8_ASSIGN_OR_RETURN(const JsonFields report, root.Object("report"));
   KV8_ASSIGN_OR_RETURN(state.report, ReportFromJson(report.json(), path.string()));
+  KV8_ASSIGN_OR_RETURN(const std::string sha256, root.Sha256("state_sha256"));
+  if (sha256 != StateSha256(position.json(), report.json())) {
+    return root.Bad("state_sha256", "is not that of the position and report in the file");
+  }
   return state;
 }
 
@@ -75,10 +85,11 @@ std::filesystem::path PartialPath(const std::filesystem::path& output) {
 
 Result<void> SavePartial(const std::filesystem::path& path, const Json& identity,
                          const PartialState& state) {
-  const Json json = {{"format", kFormat},
-                     {"identity", identity},
-                     {"position", PositionToJson(state)},
-                     {"report", ReportToJson(state.report)}};
+  Json json = {{"format", kFormat},
+               {"identity", identity},
+               {"position", PositionToJson(state)},
+               {"report", ReportToJson(state.report)}};
+  json["state_sha256"] = StateSha256(json["position"], json["report"]);
   return WriteFileAtomic(path, json.dump());
 }
 

@@ -104,6 +104,12 @@ TEST(PartialState, RefusesDamage) {
   json = *ParseJson(whole, "p");
   json["report"].erase("tensors");
   expect_refused(json.dump());
+  json = *ParseJson(whole, "p");
+  json["position"]["tokens"] = 98;  // no contradiction to anything
+  expect_refused(json.dump());
+  json = *ParseJson(whole, "p");
+  json["report"]["tokens"] = 101;
+  expect_refused(json.dump());
 }
 
 }  // namespace
