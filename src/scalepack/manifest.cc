@@ -100,6 +100,7 @@ Result<void> ReadTensors(const JsonFields& root, std::string_view key, bool draf
                          ScaleManifest* manifest) {
   if (!root.Has(key)) return {};
   KV8_ASSIGN_OR_RETURN(const Json* list, root.Array(key));
+  if (list->empty()) return root.Bad(key, "must have one entry per scale, or be left out");
   std::set<ScaleSlot> seen;
   for (std::size_t i = 0; i < list->size(); ++i) {
     KV8_ASSIGN_OR_RETURN(const JsonFields entry,

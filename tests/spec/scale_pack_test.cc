@@ -179,6 +179,11 @@ TEST_F(SpecScalePack, Scale13_ManifestValuesAreTheFiles) {
   Restore();
   EditManifest(pack_, [](Json& j) { j["tensors"][0]["max_abs"] = 100.0; });
   EXPECT_TRUE(Refuses(Load(), Code::kCorrupt, {"tensors[0].scale", "100"}));
+  for (const char* const key : {"tensors", "draft_tensors"}) {
+    Restore();
+    EditManifest(pack_, [key](Json& j) { j[key] = Json::array(); });
+    EXPECT_TRUE(Refuses(Load(), Code::kCorrupt, {key, "one entry per scale"}));
+  }
 }
 
 TEST_F(SpecScalePack, Scale14_ExactlyTwoScalesPerLayer) {
