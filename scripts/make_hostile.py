@@ -236,6 +236,19 @@ _OPEN = {
         config(lambda c: c.update(ple_layer_ids=[2, 7])),
         "no tensor model.layers.6.ple.ple_embedding.layer_multipliers",
     ),
+    "config_ple_layer_left_out": (
+        config(lambda c: c.update(ple_layer_ids=[2])),
+        "tensor model.layers.5.ple.conv1d.weight: exists, but ple_layer_ids does not hold 6",
+    ),
+    "config_no_ple": (
+        config(lambda c: c.update(ple_layer_ids=[])),
+        "tensor model.layers.1.ple.conv1d.weight: exists, but ple_layer_ids does not hold 2",
+    ),
+    "config_layer_left_out": (
+        config(lambda c: c.update(num_hidden_layers=11, layer_types=c["layer_types"][:11])),
+        "tensor model.layers.11.attn_hyper_connection.block_inject_weight.weight: "
+        "exists, but num_hidden_layers is 11",
+    ),
     "config_ple_seed": (config(lambda c: c.update(seed=1235)), "layer_multipliers: index 0 holds"),
     "config_ple_parts": (
         config(lambda c: c.update(split_ngram_parts=2)),

@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "checkpoint/generation_config.h"
 #include "checkpoint/index.h"
+#include "checkpoint/layer_check.h"
 #include "checkpoint/ple_check.h"
 #include "checkpoint/tensor_names.h"
 
@@ -73,6 +74,7 @@ Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& dir) {
   KV8_RETURN_IF_ERROR(out.ReadConfigs());
   KV8_RETURN_IF_ERROR(out.ReadTensors());
   KV8_RETURN_IF_ERROR(CheckPleTensors(out));
+  KV8_RETURN_IF_ERROR(CheckLayersAreKnown(out));
   return out;
 }
 
