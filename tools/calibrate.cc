@@ -125,25 +125,25 @@ void AddMeasureFlags(CLI::App& app, CalibrateOptions& options) {
   auto* const corpus = app.add_option("--corpus", calibration.corpus,
                                       R"(JSON Lines with {"text": ...} or {"token_ids": [...]})");
   auto* const merge = app.add_option("--merge", options.merge, "Merge these reports instead");
-  model->needs(corpus);
-  corpus->needs(model);
-  merge->excludes(model)->excludes(corpus);
+  model->needs(corpus)->check(NotEmpty());
+  corpus->needs(model)->check(NotEmpty());
+  merge->excludes(model)->excludes(corpus)->check(NotEmpty());
   app.add_option("--max-tokens", calibration.max_tokens, "Stop after this many tokens")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumberWithin(1, UINT64_MAX))
       ->excludes(merge);
   app.add_option("--truncate", calibration.truncate,
                  "Cut longer documents to this many tokens; without it, one that the model cannot "
                  "hold is refused")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumberWithin(1, INT64_MAX))
       ->excludes(merge);
   app.add_option("--saturation-tokens", calibration.saturation_tokens,
                  "Tokens of the second pass, which counts what an E4M3 cache clips; 0: none; "
                  "without it: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumberWithin(0, UINT64_MAX))
       ->excludes(merge);
   app.add_option("--save-seconds", options.save_seconds,
                  "Save the unfinished run this often; 0: after every document")
-      ->check(NumberWithin(0, 86400))
+      ->check(WholeNumberWithin(0, 86400))
       ->capture_default_str()
       ->excludes(merge);
   app.add_flag("--restart", calibration.restart, "Forget an unfinished run of this output")
@@ -156,12 +156,13 @@ CommandRun SetUpCalibrate(CLI::App& app) {
   auto options = std::make_shared<CalibrateOptions>();
   AddMeasureFlags(app, *options);
   app.add_option("--output", options->calibration.output, "Report to write; must not exist")
-      ->required();
+      ->required()
+      ->check(NotEmpty());
   app.add_option("--backend", options->model.backend,
                  "Implementation of the ops: simd or reference")
       ->capture_default_str();
   app.add_option("--threads", options->model.threads, "Threads; 0: one per hardware thread")
-      ->check(NumberWithin(0, 1024))
+      ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();
   app.add_flag("--quiet", options->quiet, "No progress on standard error");
   AddJsonFlag(app, options->json);

@@ -36,6 +36,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 
 #include "kv8/error.h"
 
@@ -50,6 +51,14 @@ using CommandSetUp = CommandRun (*)(CLI::App& app);
 /// Declares `--json`, which every subcommand has.
 inline void AddJsonFlag(CLI::App& app, bool& json) {
   app.add_flag("--json", json, "Print one JSON object on standard output and nothing else");
+}
+
+/// A ->check for paths. An empty one, such as an unset variable of a script leaves behind, would
+/// mean the working directory, or that the flag was not given.
+inline CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](const std::string& text) { return std::string(text.empty() ? "the path is empty" : ""); },
+      "");
 }
 
 }  // namespace kv8

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <limits>
+#include <charconv>
+#include <system_error>
 #include <utility>
+
+#include "command.h"
 
 namespace kv8 {
 namespace {
@@ -33,25 +36,28 @@ KvDType DTypeOf(const std::string& name) {
 }  // namespace
 
 void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
-  app.add_option("--model", flags.model, "Checkpoint directory, or a materialized one")->required();
+  app.add_option("--model", flags.model, "Checkpoint directory, or a materialized one")
+      ->required()
+      ->check(NotEmpty());
   app.add_option("--scale-pack", flags.scale_pack,
-                 "Scale pack directory, used with --kv-cache-dtype fp8_e4m3");
+                 "Scale pack directory, used with --kv-cache-dtype fp8_e4m3")
+      ->check(NotEmpty());
   app.add_option("--kv-cache-dtype", flags.kv_cache_dtype, "Element type of the K/V cache")
       ->check(CLI::IsMember({"fp16", "fp8_e4m3", "fp32", "fp8"}))
       ->capture_default_str();
   app.add_option("--max-model-len", flags.max_model_len,
                  "Most tokens of prompt and output; default: what the request needs")
-      ->check(NumberWithin(1, INT32_MAX));
+      ->check(WholeNumberWithin(1, INT32_MAX));
   app.add_option("--kv-memory", flags.kv_memory,
                  "Bytes for the cache; default: what --max-model-len needs")
-      ->check(NumberWithin(1, static_cast<double>(INT64_MAX)));
+      ->check(WholeNumberWithin(1, INT64_MAX));
   app.add_option("--device", flags.device, "Where the model runs")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--backend", flags.backend, "Implementation of the ops: simd or reference")
       ->capture_default_str();
   app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
-      ->check(NumberWithin(0, 1024))
+      ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();
 }
 
@@ -108,15 +114,28 @@ const char* KvDTypeName(KvDType dtype) {
 }
 
 CLI::Validator NumberWithin(double low, double high) {
-  const bool open = high == std::numeric_limits<double>::infinity();
-  const std::string range =
-      open ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
+  const std::string range = fmt::format("{} to {}", low, high);
   return CLI::Validator(
       [low, high, range](const std::string& text) {
         double number = 0;
         const bool good =
             CLI::detail::lexical_cast(text, number) && number >= low && number <= high;
         return good ? std::string() : fmt::format("\"{}\" is not a number {}", text, range);
+      },
+      range);
+}
+
+CLI::Validator WholeNumberWithin(std::uint64_t low, std::uint64_t high) {
+  const std::string range = fmt::format("{} to {}", low, high);
+  return CLI::Validator(
+      [low, high, range](const std::string& text) {
+        const bool octal = text.size() > 1 && text.front() == '0';
+        const char* const end = text.data() + text.size();
+        std::uint64_t number = 0;
+        const auto [stop, problem] = std::from_chars(text.data(), end, number);
+        const bool good =
+            !octal && problem == std::errc() && stop == end && number >= low && number <= high;
+        return good ? std::string() : fmt::format("\"{}\" is not a whole number {}", text, range);
       },
       range);
 }

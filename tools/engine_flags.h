@@ -47,4 +47,8 @@ const char* KvDTypeName(KvDType dtype);
 /// A ->check that refuses what is not a number in [low, high]; NaN too, which CLI::Range lets by.
 CLI::Validator NumberWithin(double low, double high);
 
+/// A ->check that refuses what is not a decimal whole number in [low, high]. CLI11 by itself clamps
+/// what its type cannot hold, wraps -1 around and reads 010 as 8.
+CLI::Validator WholeNumberWithin(std::uint64_t low, std::uint64_t high);
+
 }  // namespace kv8

@@ -132,15 +132,14 @@ void AddSamplingFlags(CLI::App& app, SamplingOptions& sampling) {
       ->check(NumberWithin(0, 100))
       ->capture_default_str();
   app.add_option("--top-k", sampling.top_k, "Choose among the K most likely tokens; 0: all")
-      ->check(NumberWithin(0, INT32_MAX))
+      ->check(WholeNumberWithin(0, INT32_MAX))
       ->capture_default_str();
   app.add_option("--top-p", sampling.top_p,
                  "Choose among the fewest tokens that have this probability together")
       ->check(NumberWithin(std::numeric_limits<float>::min(), 1))
       ->capture_default_str();
-  // The check is for the sign: CLI11 takes -1 for the largest unsigned number.
   app.add_option("--seed", sampling.seed, "Seed of the random choices")
-      ->check(NumberWithin(0, std::numeric_limits<double>::infinity()))
+      ->check(WholeNumberWithin(0, UINT64_MAX))
       ->capture_default_str();
 }
 
@@ -152,11 +151,11 @@ CommandRun SetUpGenerate(CLI::App& app) {
   AddPromptFlags(app, options->prompt);
   app.add_option("--max-tokens", options->request.max_tokens,
                  "Most tokens to generate; default: until the model stops or its context is full")
-      ->check(NumberWithin(1, INT32_MAX));
+      ->check(WholeNumberWithin(1, INT32_MAX));
   AddSamplingFlags(app, options->request.sampling);
   app.add_option("--speculative-tokens", options->engine.speculative_tokens,
                  "Tokens that the draft head proposes in each step")
-      ->check(NumberWithin(0, 5))
+      ->check(WholeNumberWithin(0, 5))
       ->capture_default_str();
   app.add_flag("--ignore-eos", options->request.ignore_eos,
                "Go on after the checkpoint's stop tokens");

@@ -276,7 +276,9 @@ Result<void> Inspect(const InspectOptions& options) {
 
 CommandRun SetUpInspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
-  app.add_option("dir", options->dir, "Checkpoint directory or materialized view")->required();
+  app.add_option("dir", options->dir, "Checkpoint directory or materialized view")
+      ->required()
+      ->check(NotEmpty());
   app.add_flag("--check-finite", options->check_finite,
                "Also read every weight and refuse NaN and infinity");
   AddJsonFlag(app, options->json);

@@ -1,13 +1,20 @@
 // `kv8`: parses the command line, runs one subcommand, turns its result into an exit code.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <initializer_list>
+#include <iostream>
 #include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "commands.h"
 #include "output.h"
 
@@ -33,12 +40,41 @@ constexpr std::initializer_list<Command> kCommands = {
     {"score", "What each token of a text costs under the model", SetUpScore},
 };
 
-int Report(const std::string& command, const Error& error) {
+/// Names in files may hold anything: line breaks that forge a second error, escape sequences that a
+/// terminal obeys.
+std::string WithoutControls(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7F ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return out;
+}
+
+int Report(const std::string& command, Error error) {
+  for (std::string* text : {&error.where, &error.what, &error.remedy}) {
+    *text = WithoutControls(*text);
+  }
   Note("kv8 " + command + ": " + error.ToString());
   return kFailed;
 }
 
+std::string bus_error_message;  // for the signal handler, which may not build it
+
+/// Weights are mapped: when a file is cut short in use, its reader gets a signal, not an error.
+void OnBusError(int /*signal*/) {
+  [[maybe_unused]] const ssize_t written =
+      ::write(STDERR_FILENO, bus_error_message.data(), bus_error_message.size());
+  ::_exit(kFailed);
+}
+
 int RunCommand(const std::string& name, const CommandRun& run) {
+  const Error cut{.code = Code::kIo,
+                  .what = "a file became shorter, or its disk failed, while it was being used",
+                  .where = "checkpoint",
+                  .remedy = "wait until nothing writes to the checkpoint, and run again"};
+  bus_error_message = "kv8 " + name + ": " + cut.ToString() + "\n";
+  std::signal(SIGBUS, OnBusError);
   // src/ never throws; what the standard library throws for lack of memory ends here.
   try {
     const Result<void> result = run();
@@ -67,12 +103,25 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has a code per kind of error; kv8 has one for all of them.
-    return app.exit(error) == 0 ? kDone : kUsage;
+    if (app.exit(error) != 0) return kUsage;
+    std::cout.flush();  // help and version
+    return std::cout ? kDone : Report("--help", SystemError("standard output", "write", errno));
   }
   for (const auto& [parser, run] : commands) {
     if (parser->parsed()) return RunCommand(parser->get_name(), run);
   }
   return kUsage;
+}
+
+/// A standard stream that the caller closed stays closed for reading and writing, but its number is
+/// taken: otherwise the next file would get it, and messages would go into that file.
+void OccupyClosedStreams() {
+  for (int fd = ::open("/dev/null", O_PATH); fd >= 0; fd = ::open("/dev/null", O_PATH)) {
+    if (fd > STDERR_FILENO) {
+      ::close(fd);
+      return;
+    }
+  }
 }
 
 }  // namespace
@@ -82,5 +131,6 @@ int main(int argc, char** argv) {
   // A reader that goes away and a limit on file sizes are write errors, not deaths by signal.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  kv8::OccupyClosedStreams();
   return kv8::Main(argc, argv);
 }

@@ -45,11 +45,17 @@ CommandRun SetUpMaterialize(CLI::App& app) {
   MaterializeRequest& request = flags->request;
   app.add_option("--base-checkpoint", request.base_checkpoint,
                  "Checkpoint to view; it is only read and must stay where it is")
-      ->required();
-  app.add_option("--pack-dir", request.pack_dir, "Scale pack of that checkpoint")->required();
-  app.add_option("--output-dir", request.output_dir, "View to make; must not exist")->required();
+      ->required()
+      ->check(NotEmpty());
+  app.add_option("--pack-dir", request.pack_dir, "Scale pack of that checkpoint")
+      ->required()
+      ->check(NotEmpty());
+  app.add_option("--output-dir", request.output_dir, "View to make; must not exist")
+      ->required()
+      ->check(NotEmpty());
   app.add_option("--draft-report", flags->draft_report,
-                 "Report of `kv8 calibrate` with the draft's ranges, for a pack without them");
+                 "Report of `kv8 calibrate` with the draft's ranges, for a pack without them")
+      ->check(NotEmpty());
   AddJsonFlag(app, flags->json);
   return [flags] { return RunMaterialize(*flags); };
 }

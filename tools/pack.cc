@@ -48,9 +48,15 @@ Result<void> Pack(const PackFlags& flags) {
 
 CommandRun SetUpPack(CLI::App& app) {
   auto flags = std::make_shared<PackFlags>();
-  app.add_option("--report", flags->report, "Report of `kv8 calibrate`")->required();
-  app.add_option("--model", flags->model, "Checkpoint that was measured")->required();
-  app.add_option("--output-dir", flags->output, "Pack to write; must not exist")->required();
+  app.add_option("--report", flags->report, "Report of `kv8 calibrate`")
+      ->required()
+      ->check(NotEmpty());
+  app.add_option("--model", flags->model, "Checkpoint that was measured")
+      ->required()
+      ->check(NotEmpty());
+  app.add_option("--output-dir", flags->output, "Pack to write; must not exist")
+      ->required()
+      ->check(NotEmpty());
   app.add_option("--repo-id", flags->repo_id,
                  "Public name of the checkpoint, for the manifest; without it, its directory's");
   AddJsonFlag(app, flags->json);

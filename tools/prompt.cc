@@ -50,8 +50,9 @@ Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, std::string_view
 void AddPromptFlags(CLI::App& app, PromptFlags& flags) {
   CLI::App* group = app.add_option_group("prompt", "Exactly one of these");
   group->add_option("--prompt", flags.text, "Text, used as it is");
-  group->add_option("--prompt-file", flags.text_file, "File with the text");
-  group->add_option("--token-ids", flags.token_ids_file, "File with a JSON array of token ids");
+  group->add_option("--prompt-file", flags.text_file, "File with the text")->check(NotEmpty());
+  group->add_option("--token-ids", flags.token_ids_file, "File with a JSON array of token ids")
+      ->check(NotEmpty());
   group->require_option(1);
 }
 

@@ -81,7 +81,7 @@ CommandRun SetUpScore(CLI::App& app) {
   AddPromptFlags(app, options->prompt);
   app.add_option("--top-logprobs", options->top_logprobs,
                  "Also the N most likely tokens of each position")
-      ->check(NumberWithin(0, 1000))
+      ->check(WholeNumberWithin(0, 1000))
       ->capture_default_str();
   AddJsonFlag(app, options->json);
   return [options] { return ScoreText(*options); };

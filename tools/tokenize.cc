@@ -105,13 +105,18 @@ Result<void> Tokenize(const TokenizeOptions& options) {
 
 CommandRun SetUpTokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  app.add_option("dir", options->dir, "Directory with tokenizer.json")->required();
+  app.add_option("dir", options->dir, "Directory with tokenizer.json")
+      ->required()
+      ->check(NotEmpty());
   CLI::Option_group* input = app.add_option_group("Input", "What to tokenize");
   input->add_option("--text", options->text, "This text");
-  input->add_option("--file", options->file, "The text of this file, byte for byte");
-  input->add_option("--batch", options->batch,
-                    R"(JSON Lines: {"text": T} to encode, {"token_ids": [...]} to decode; )"
-                    "always prints JSON");
+  input->add_option("--file", options->file, "The text of this file, byte for byte")
+      ->check(NotEmpty());
+  input
+      ->add_option("--batch", options->batch,
+                   R"(JSON Lines: {"text": T} to encode, {"token_ids": [...]} to decode; )"
+                   "always prints JSON")
+      ->check(NotEmpty());
   input->require_option(1);
   AddJsonFlag(app, options->json);
   return [options] { return Tokenize(*options); };

@@ -83,6 +83,7 @@ class CalibrateTest(Kv8TestCase):
         self.usage_error("calibrate", "--merge", "a.json", *output, "--max-tokens", 5)
         for flag in ("--max-tokens", "--truncate"):
             self.usage_error(*self.calibrate(flag, 0))
+            self.usage_error(*self.calibrate(flag, 1 << 64))
         self.usage_error(*self.calibrate("--saturation-tokens", -1))
 
     def test_refuses_bad_corpora_by_line_in_under_a_second(self):

@@ -5,7 +5,7 @@ import os
 import subprocess
 import unittest
 
-from kv8_cli import BINARY, COMMANDS, MODEL, Kv8TestCase, calibrated, run
+from kv8_cli import BINARY, COMMANDS, CORPUS, MODEL, Kv8TestCase, calibrated, run
 
 # One run of each subcommand that ends well, without the flags of its output.
 def good_runs():
@@ -49,6 +49,10 @@ class FrameTest(Kv8TestCase):
             (*generate, "--top-p", 1.5),
             (*generate, "--top-k", -1),
             (*generate, "--seed", -1),
+            (*generate, "--seed", 1 << 64),
+            (*generate, "--seed", "1e3"),
+            (*generate, "--max-tokens", "010"),
+            (*generate, "--max-tokens", "0x10"),
             (*generate, "--speculative-tokens", 6),
             (*generate, "--kv-cache-dtype", "fp8_e5m2"),
             (*generate, "--device", "tpu"),
@@ -62,6 +66,28 @@ class FrameTest(Kv8TestCase):
         )
         for arguments in wrong:
             with self.subTest(arguments[2:] or arguments):
+                self.usage_error(*arguments)
+
+    def test_Cli2_an_empty_path_is_a_usage_error(self):
+        # What an unset variable of a script leaves behind; it must not mean the working directory.
+        out = ("--output-dir", self.dir / "out")
+        for arguments in (
+            ("inspect", ""),
+            ("tokenize", "", "--text", "a"),
+            ("tokenize", MODEL, "--file", ""),
+            ("generate", "--model", "", "--prompt", "a"),
+            ("generate", "--model", MODEL, "--prompt", "a", "--scale-pack", ""),
+            ("score", "--model", MODEL, "--token-ids", ""),
+            ("score", "--model", MODEL, "--prompt-file", ""),
+            ("calibrate", "--model", MODEL, "--corpus", "", "--output", self.dir / "r.json"),
+            ("calibrate", "--model", MODEL, "--corpus", "c.jsonl", "--output", ""),
+            ("calibrate", "--merge", "", "--output", self.dir / "r.json"),
+            ("pack", "--report", "", "--model", MODEL, *out),
+            ("materialize", "--base-checkpoint", "", "--pack-dir", "p", *out),
+            ("materialize", "--base-checkpoint", MODEL, "--pack-dir", "", *out),
+            ("materialize", "--base-checkpoint", MODEL, "--pack-dir", "p", "--output-dir", ""),
+        ):
+            with self.subTest(arguments):
                 self.usage_error(*arguments)
 
     def test_Cli3_json_is_one_object_and_nothing_else(self):
@@ -100,6 +126,11 @@ class FrameTest(Kv8TestCase):
         self.assertTrue(first.startswith(f"kv8 inspect: {self.dir}"), first)
         self.assertTrue(second.startswith("  try: "), second)
 
+    def test_Cli5_names_cannot_forge_lines_or_drive_the_terminal(self):
+        name = self.dir / "a\nerror: b\x1b[2J\x7f"
+        done = self.refuse("inspect", name, naming=["a\\x0aerror: b\\x1b[2J\\x7f"])
+        self.assertEqual(len(done.err.splitlines()), 2)
+
     def test_Cli6_notes_go_to_standard_error(self):
         arguments = ("generate", "--model", MODEL, "--prompt", "The table shows", "--max-tokens", 4)
         done = self.succeed(*arguments)
@@ -123,10 +154,32 @@ class FrameTest(Kv8TestCase):
                 self.assertIn(b"standard output", done.stderr)
         os.close(write_end)
 
+    def test_Cli7_files_do_not_take_the_place_of_closed_streams(self):
+        # Without descriptor 2, what kv8 opens next would receive its messages.
+        script = 'exec 0<&- 2>&-; exec "$@"'
+        report = self.dir / "report.json"
+        arguments = ("calibrate", "--model", MODEL, "--corpus", CORPUS, "--max-tokens", "200")
+        command = ["sh", "-c", script, "sh", BINARY, *map(str, (*arguments, "--output", report))]
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 0)
+        whole = self.dir / "whole.json"
+        self.succeed(*arguments, "--output", whole)
+        self.assertEqual(report.read_bytes(), whole.read_bytes())
+        closed = ["sh", "-c", 'exec 1>&-; exec "$@"', "sh", BINARY, "inspect", str(MODEL)]
+        done = subprocess.run(closed, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"standard output: cannot write", done.stderr)
+
     def test_Cli7_a_full_disk_under_standard_output_is_an_error(self):
-        for arguments in (("inspect", MODEL), ("tokenize", MODEL, "--text", "a")):
-            with self.subTest(arguments[0]), open("/dev/full", "wb") as full:
-                command = [BINARY, *map(str, arguments), "--json"]
+        for arguments in (
+            ("inspect", MODEL, "--json"),
+            ("tokenize", MODEL, "--text", "a", "--json"),
+            ("--help",),
+            ("generate", "--help"),
+            ("--version",),
+        ):
+            with self.subTest(arguments), open("/dev/full", "wb") as full:
+                command = [BINARY, *map(str, arguments)]
                 done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(b"standard output", done.stderr)

@@ -1,10 +1,11 @@
 """Hostile checkpoints, made by scripts/make_hostile.py, and hostile corpora."""
 
 import os
+import shutil
 import sys
 import unittest
 
-from kv8_cli import MODEL, REFUSAL_SECONDS, REPO, Kv8TestCase
+from kv8_cli import MODEL, REFUSAL_SECONDS, REPO, Kv8TestCase, start
 
 sys.path.insert(0, str(REPO / "scripts"))
 import make_hostile  # noqa: E402
@@ -33,6 +34,20 @@ class HostileCheckpointTest(Kv8TestCase):
                 arguments = ("generate", "--model", case, "--token-ids", self.ids(1))
                 arguments += ("--max-tokens", 1, "--speculative-tokens", 1)
                 self.refuse_quickly(*arguments, naming=[expect])
+
+
+    def test_Cli40_a_file_that_is_cut_while_in_use_is_an_error_not_a_crash(self):
+        model = self.dir / "model"
+        shutil.copytree(MODEL, model)
+        arguments = ("generate", "--model", model, "--prompt", "The table", "--ignore-eos")
+        process = start(*arguments, bufsize=0)
+        first = process.stdout.read(1)  # everything is open and in use
+        for path in model.glob("*.safetensors"):
+            os.truncate(path, 4096)
+        _, err = process.communicate(timeout=60)
+        self.assertNotEqual(first, b"")
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn(b"kv8 generate: checkpoint: a file became shorter", err)
 
 
 class HostileCorpusTest(Kv8TestCase):
