@@ -45,7 +45,10 @@ Result<StagedDirectory> StagedDirectory::Create(const fs::path& output, StepHook
   // "out/" has an empty file name; the directory meant is "out".
   std::error_code error;
   const fs::path absolute = fs::absolute(output, error).lexically_normal();
-  if (error) return SystemError(output, "resolve", error.value());
+  if (error) {
+    return Error{Code::kIo, fmt::format("cannot resolve: {}", error.message()), output.string(),
+                 "name the output by its absolute path"};
+  }
   const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
   if (IsThere(clean)) return Exists(output);
   fs::create_directories(clean.parent_path(), error);
