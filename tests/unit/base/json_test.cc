@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -42,7 +43,7 @@ TEST(ParseJson, NulBytesDoNotEndTheText) {
   for (const std::string& text : {"{}\0"s, "{}\0 x"s, "{} \n\0{"s, "[1\0]"s, "\"\0\""s, "\0"s}) {
     const auto json = ParseJson(text, "t");
     ASSERT_FALSE(json.ok());
-    EXPECT_EQ(json.error().what, "not valid JSON at byte " + std::to_string(text.find('\0') + 1));
+    EXPECT_EQ(json.error().what, fmt::format("not valid JSON at byte {}", text.find('\0') + 1));
   }
 }
 
