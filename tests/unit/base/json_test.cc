@@ -59,7 +59,7 @@ TEST(JsonText, FitsAMessage) {
   EXPECT_EQ(JsonText(Json(-3)), "-3");
   EXPECT_EQ(JsonText(Json("a\n\xC3\xA9")), R"("a\n\u00e9")");
   EXPECT_EQ(JsonText(Json("\xFF")), R"("\ufffd")");
-  EXPECT_EQ(JsonText(Json(std::string(1000, 'x'))), "\"" + std::string(59, 'x') + "...");
+  EXPECT_EQ(JsonText(Json(std::string(1000, 'x'))), fmt::format("\"{}...", std::string(59, 'x')));
   EXPECT_EQ(JsonText(Json::array({1, 2})), "an array of 2");
   EXPECT_EQ(JsonText(Json::object()), "an object");
 }
