@@ -3,10 +3,11 @@
 
     scripts/make_hostile.py BASE_DIR OUT_DIR
 
-writes OUT_DIR/open/<case>/ for CASES and OUT_DIR/bind/<case>/ for BIND_CASES: links to the files of
-BASE_DIR and one thing that is wrong. <case>.expect beside it holds the text that the error message
-must contain. CASES are refused when the directory is opened; BIND_CASES, which need the weights to
-be looked at, when a model is made of it. Standard library only; tests import the tables.
+writes OUT_DIR/open/<case>/ for CASES, OUT_DIR/bind/<case>/ for BIND_CASES and OUT_DIR/run/<case>/
+for RUN_CASES: links to the files of BASE_DIR and one thing that is wrong. <case>.expect beside it
+holds the text that the error message must contain. CASES are refused when the directory is opened;
+BIND_CASES, which need the weights to be looked at, when a model is made of it; RUN_CASES by what
+the model computes. Standard library only; tests import the tables.
 """
 
 import json
@@ -362,6 +363,20 @@ _BIND = {
     ),
 }
 
+NAN, INFINITY = b"\xc0\x7f", b"\x80\x7f"
+LAYERS = "model.language_model.layers."
+# Matrices are not searched for NaN when they are opened: a run sees what they do to the logits.
+_RUN = {
+    f"run_{name}": (payload_bytes(tensor, 0, content), "logits that are not finite")
+    for name, tensor, content in (
+        ("nan_head", "lm_head.weight", NAN),
+        ("infinite_head", "lm_head.weight", INFINITY),
+        ("nan_key", LAYERS + "3.self_attn.k_proj.weight", NAN),
+        ("nan_gdn", LAYERS + "0.linear_attn.in_proj_qkv.weight", NAN),
+        ("nan_draft", "mtp.fc_hidden.weight", NAN),
+    )
+}
+
 
 def _builder(change):
     def build(base_dir, out_dir):
@@ -372,8 +387,11 @@ def _builder(change):
     return build
 
 
-CASES = {name: (_builder(change), expect) for name, (change, expect) in _OPEN.items()}
-BIND_CASES = {name: (_builder(change), expect) for name, (change, expect) in _BIND.items()}
+def _with_builders(cases):
+    return {name: (_builder(change), expect) for name, (change, expect) in cases.items()}
+
+
+CASES, BIND_CASES, RUN_CASES = (_with_builders(cases) for cases in (_OPEN, _BIND, _RUN))
 
 
 def main(argv):
@@ -381,7 +399,7 @@ def main(argv):
         sys.stderr.write(__doc__)
         return 2
     base, out = pathlib.Path(argv[1]), pathlib.Path(argv[2])
-    for kind, cases in (("open", CASES), ("bind", BIND_CASES)):
+    for kind, cases in (("open", CASES), ("bind", BIND_CASES), ("run", RUN_CASES)):
         for name, (build, expect) in cases.items():
             case = out / kind / name
             if case.exists():

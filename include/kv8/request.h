@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kv8/error.h"
 #include "kv8/types.h"
 
 namespace kv8 {
@@ -66,6 +67,7 @@ enum class FinishReason {
   kStop,       // a stop id or a stop string; the stop id is the last token
   kLength,     // max_tokens or the context limit
   kCancelled,  // by Cancel or by a callback that returned false
+  kError,      // Completion::error says why; no callback announces it
 };
 
 /// One token as it comes. Views are valid during the callback only.
@@ -121,6 +123,7 @@ struct Completion {
   Usage usage;
   Timings timings;
   SpeculationStats speculation;
+  std::optional<Error> error;  // with FinishReason::kError
 };
 
 /// Called once, when a request is complete or cancelled.

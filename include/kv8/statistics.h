@@ -22,6 +22,7 @@ struct EngineStatistics {
   std::uint64_t stopped = 0;  // choices by how they ended
   std::uint64_t length = 0;
   std::uint64_t cancelled = 0;
+  std::uint64_t failed = 0;
   std::uint64_t waiting = 0;  // sequences in line now, preempted ones among them
   std::uint64_t running = 0;  // sequences that hold a slot now
   std::uint64_t preemptions = 0;

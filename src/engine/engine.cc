@@ -57,6 +57,7 @@ Result<Completion> Engine::Generate(const Request& request, const TokenCallback&
   const auto keep = [&done](Completion completion) { done = std::move(completion); };
   KV8_RETURN_IF_ERROR(impl_->Submit(request, on_token, keep));
   while (!done) impl_->Step();
+  if (done->error) return *done->error;
   return std::move(*done);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/engine_impl.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "engine/request_check.h"
@@ -28,6 +30,13 @@ void ScoreRow(std::span<const TokenId> ids, std::int64_t position, std::span<con
     score.nll.push_back(static_cast<float>(NegativeLogLikelihood(logits, ids[next])));
   }
   if (top > 0) score.top_logprobs.push_back(LogprobsOf(logits, best, top).top);
+}
+
+/// Notes whether any row cannot be sampled from.
+void CheckLogits(Sequence& sequence, ConstMatrix logits) {
+  for (std::int64_t row = 0; row < logits.rows && sequence.finite; ++row) {
+    sequence.finite = AllFinite(logits.row(row));
+  }
 }
 
 }  // namespace
@@ -120,6 +129,11 @@ void Engine::Impl::Commit(const StepPlan& plan) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const PlanItem& item = plan.items[i];
     if (!item.sequence->running()) continue;  // its request was cancelled in this step
+    if (item.yields_token()) CheckLogits(*item.sequence, runner_->Logits(i));
+    if (!item.sequence->finite) {
+      Fail(*item.sequence);
+      continue;
+    }
     if (item.phase == Phase::kPrefill) CommitPrompt(item);
     if (item.yields_token() && item.sequence->running()) CommitTokens(item, runner_->Logits(i));
   }
@@ -185,6 +199,15 @@ void Engine::Impl::FinishAll(RequestRecord& record, FinishReason reason) {
   }
 }
 
+void Engine::Impl::Fail(Sequence& sequence) {
+  RequestRecord& record = *sequence.request;
+  record.completion.error = Error{
+      Code::kCorrupt,
+      fmt::format("the model computed logits that are not finite by position {}", sequence.size()),
+      dir_.string(), "look for NaN in the weights: kv8 inspect DIR --check-finite"};
+  FinishAll(record, FinishReason::kError);
+}
+
 void Engine::Impl::Cancel(RequestId id) {
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
@@ -209,19 +232,18 @@ Result<Score> Engine::Impl::ScoreTokens(std::span<const TokenId> ids, int top_lo
   request.prompt_logprobs = top_logprobs;
   KV8_RETURN_IF_ERROR(CheckRequest(request, limits_));
   Score score;
-  bool done = false;
+  std::optional<Completion> done;
   auto record =
       MakeRecord(RequestId{next_id_++}, std::move(request), next_arrival_, limits_, nullptr);
   record->sequences.front()->prompt_rows = [&](std::int64_t position,
                                                std::span<const float> logits) {
     ScoreRow(ids, position, logits, top_logprobs, score);
   };
-  record->on_done = [&](const Completion& completion) {
-    done = true;
-    score.seconds = completion.timings.prefill_seconds;
-  };
+  record->on_done = [&](Completion completion) { done = std::move(completion); };
   Enqueue(std::move(record));
   while (!done) Step();
+  if (done->error) return *done->error;
+  score.seconds = done->timings.prefill_seconds;
   return score;
 }
 

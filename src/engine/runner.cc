@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/sampler.h"
+
 namespace kv8 {
 namespace {
 
@@ -140,15 +142,16 @@ void Runner::Rollback(const PlanItem& item, std::int64_t kept) {
 
 void Runner::FeedPromptRows(const StepPlan& plan) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    const Sequence& sequence = *plan.items[i].sequence;
+    Sequence& sequence = *plan.items[i].sequence;
     if (!sequence.prompt_rows || plan.items[i].phase != Phase::kPrefill) continue;
     const SequenceRows& rows = rows_[i];
     for (std::int64_t first = 0; first < rows.row_count; first += kPromptLogitRows) {
       const std::int64_t count = std::min(kPromptLogitRows, rows.row_count - first);
       const Matrix logits(logits_.data(), count, vocab_);
       model_.Logits(Context(), Streams(plan.rows).Rows(rows.row_begin + first, count), logits);
-      for (std::int64_t r = 0; r < count; ++r) {
-        sequence.prompt_rows(rows.first_position + first + r, logits.row(r));
+      for (std::int64_t r = 0; r < count && sequence.finite; ++r) {
+        sequence.finite = AllFinite(logits.row(r));
+        if (sequence.finite) sequence.prompt_rows(rows.first_position + first + r, logits.row(r));
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -62,6 +63,16 @@ double UniformAt(std::uint64_t seed, int choice, std::int64_t position, Draw dra
   const std::uint64_t bits =
       Scramble(Scramble(Scramble(seed) ^ where) ^ static_cast<std::uint64_t>(position));
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
+
+bool AllFinite(std::span<const float> logits) {
+  // As integers, magnitudes order like floats, and infinities and NaN are the largest: a loop that
+  // vectorises.
+  std::int32_t largest = 0;
+  for (const float logit : logits) {
+    largest = std::max(largest, std::bit_cast<std::int32_t>(logit) & 0x7FFFFFFF);
+  }
+  return largest < 0x7F800000;
 }
 
 TokenId ArgMaxToken(std::span<const float> logits) {

@@ -16,6 +16,9 @@ enum class Draw : std::uint32_t { kToken = 0, kDraft = 1, kAccept = 2, kResidual
 /// Uniform in [0, 1), a pure function of its arguments.
 double UniformAt(std::uint64_t seed, int choice, std::int64_t position, Draw draw);
 
+/// Whether no logit is NaN or infinite: what everything below requires.
+bool AllFinite(std::span<const float> logits);
+
 /// Index of the largest; ties to the lower. NaN never wins.
 TokenId ArgMaxToken(std::span<const float> logits);
 

@@ -61,6 +61,7 @@ struct Sequence {
   PromptRowSink prompt_rows;                  // may be empty
 
   TokenHistory history;
+  bool finite = true;  // false once its logits were not; then its request ends with an error
   std::optional<TextOutput> text;
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }

@@ -55,7 +55,9 @@ void Speculator::Propose(const StepPlan& plan) {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       Sequence& sequence = *items_[i].sequence;
       const std::int64_t position = sequence.size() - 1 + sequence.draft_count();
-      Choose(sequence, logits.row(static_cast<std::int64_t>(i)));
+      const std::span<float> row = logits.row(static_cast<std::int64_t>(i));
+      if (!(sequence.finite = AllFinite(row))) continue;
+      Choose(sequence, row);
       if (!WantsDraft(sequence)) continue;
       next[kept++] = {&sequence, position, 1, static_cast<std::int64_t>(i)};
     }

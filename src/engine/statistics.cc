@@ -79,6 +79,7 @@ void Statistics::OnChoice(FinishReason reason) {
   if (reason == FinishReason::kStop) ++totals_.stopped;
   if (reason == FinishReason::kLength) ++totals_.length;
   if (reason == FinishReason::kCancelled) ++totals_.cancelled;
+  if (reason == FinishReason::kError) ++totals_.failed;
 }
 
 void Statistics::OnRequest(const RequestRecord& record) {

@@ -36,6 +36,20 @@ class HostileCheckpointTest(Kv8TestCase):
                 self.refuse_quickly(*arguments, naming=[expect])
 
 
+    def test_Cli40_weights_that_make_the_logits_not_finite_end_in_an_error(self):
+        for name, (build, expect) in make_hostile.RUN_CASES.items():
+            with self.subTest(name):
+                case = self.dir / name
+                build(MODEL, case)
+                run = ("--model", case, "--token-ids", self.ids(300), "--json")
+                generate = ("generate", *run, "--max-tokens", 4, "--ignore-eos")
+                self.refuse(*generate, "--speculative-tokens", 2, naming=[expect, str(case)])
+                if name == "run_nan_draft":
+                    continue  # without speculation nothing reads it
+                self.refuse(*generate, naming=[expect, str(case)])
+                self.refuse(*generate, "--temperature", 1, naming=[expect, str(case)])
+                self.refuse("score", *run, naming=[expect, str(case)])
+
     def test_Cli40_a_file_that_is_cut_while_in_use_is_an_error_not_a_crash(self):
         model = self.dir / "model"
         shutil.copytree(MODEL, model)
