@@ -25,7 +25,8 @@ constexpr std::size_t kLongRun = 64;
 struct Version {
   int major;
   int minor;
-  auto operator<=>(const Version&) const = default;
+  auto operator<=>(const Version&) const =
+      default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 misreads it
 };
 constexpr Version kClassVersion{16, 0};
 constexpr Version kNfcVersion{9, 0};
@@ -178,7 +179,7 @@ Unicode::Unicode() {
   builder.nfc_characters.freeze();
   UErrorCode status = U_ZERO_ERROR;
   normalizer_ = std::make_unique<const Normalizer>(
-      Normalizer{std::move(builder.nfc_characters), icu::Normalizer2::getNFCInstance(status)});
+      Normalizer{builder.nfc_characters, icu::Normalizer2::getNFCInstance(status)});
   classes_ = std::move(builder.classes);
 }
 
