@@ -11,29 +11,92 @@
 namespace kv8 {
 namespace {
 
-/// Builds the document through the DOM's own handler and refuses what plain parsing lets through.
-class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
+/// Builds a document with ordered keys. The library's own handler looks each new key up among the
+/// object's others, which takes hours on a hostile object of a million keys.
+class OrderedBuilder {
  public:
-  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
-  explicit StrictHandler(Json& document) : Base(document, /*allow_exceptions_=*/false) {}
+  explicit OrderedBuilder(OrderedJson& document) : document_(&document) {}
+
+  bool null() { return Add(nullptr); }
+  bool boolean(bool value) { return Add(value); }
+  bool number_integer(OrderedJson::number_integer_t value) { return Add(value); }
+  bool number_unsigned(OrderedJson::number_unsigned_t value) { return Add(value); }
+  bool number_float(OrderedJson::number_float_t value, const std::string& /*text*/) {
+    return Add(value);
+  }
+  bool string(std::string& value) { return Add(std::move(value)); }
+  bool binary(OrderedJson::binary_t& /*value*/) { return false; }  // not a thing of JSON text
+  bool start_object(std::size_t /*size*/) { return Open(OrderedJson::object()); }
+  bool end_object() { return Close(); }
+  bool start_array(std::size_t /*size*/) { return Open(OrderedJson::array()); }
+  bool end_array() { return Close(); }
+  bool key(std::string& name) {
+    open_.back().key = std::move(name);
+    return true;
+  }
+
+ private:
+  struct Level {
+    OrderedJson value;
+    std::string key;  // of the member that comes next
+  };
+
+  bool Open(OrderedJson value) {
+    open_.push_back({std::move(value), {}});
+    return true;
+  }
+  bool Close() {
+    OrderedJson value = std::move(open_.back().value);
+    open_.pop_back();
+    return Add(std::move(value));
+  }
+  bool Add(OrderedJson value) {
+    if (open_.empty()) {
+      *document_ = std::move(value);
+    } else if (open_.back().value.is_array()) {
+      open_.back().value.push_back(std::move(value));
+    } else {
+      OrderedJson::object_t::Container& members =
+          open_.back().value.get_ref<OrderedJson::object_t&>();
+      members.emplace_back(std::move(open_.back().key), std::move(value));
+    }
+    return true;
+  }
+
+  OrderedJson* document_;
+  std::vector<Level> open_;
+};
+
+/// The library's own handler, without exceptions.
+class SortedBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
+ public:
+  explicit SortedBuilder(Json& document)
+      : json_sax_dom_parser(document, /*allow_exceptions_=*/false) {}
+};
+
+/// Builds the document and refuses what plain parsing lets through.
+template <class Builder>
+class StrictHandler : public Builder {
+ public:
+  using Builder::Builder;
 
   bool start_object(std::size_t size) {
     keys_.emplace_back();
-    return Enter() && Base::start_object(size);
+    return Enter() && Builder::start_object(size);
   }
   bool end_object() {
     keys_.pop_back();
     --depth_;
-    return Base::end_object();
+    return Builder::end_object();
   }
-  bool start_array(std::size_t size) { return Enter() && Base::start_array(size); }
+  bool start_array(std::size_t size) { return Enter() && Builder::start_array(size); }
   bool end_array() {
     --depth_;
-    return Base::end_array();
+    return Builder::end_array();
   }
   bool key(std::string& name) {
     if (!keys_.back().insert(name).second) return Refuse(fmt::format("duplicate key \"{}\"", name));
-    return Base::key(name);
+    return Builder::key(name);
   }
   template <class Exception>
   bool parse_error(std::size_t position, const std::string& /*last_token*/,
@@ -59,9 +122,8 @@ class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
   std::string problem_;
 };
 
-}  // namespace
-
-Result<Json> ParseJson(std::string_view text, std::string_view where) {
+template <class Document, class Builder>
+Result<Document> ParseStrictly(std::string_view text, std::string_view where) {
   const auto bad = [where](std::string what) {
     return Error{Code::kCorrupt, std::move(what), std::string(where),
                  "restore the file from its source"};
@@ -70,10 +132,20 @@ Result<Json> ParseJson(std::string_view text, std::string_view where) {
   if (const auto nul = text.find('\0'); nul != text.npos) {
     return bad(fmt::format("not valid JSON at byte {}", nul + 1));
   }
-  Json root;
-  StrictHandler handler(root);
-  if (!Json::sax_parse(text.begin(), text.end(), &handler)) return bad(handler.problem());
+  Document root;
+  StrictHandler<Builder> handler(root);
+  if (!Document::sax_parse(text.begin(), text.end(), &handler)) return bad(handler.problem());
   return root;
+}
+
+}  // namespace
+
+Result<Json> ParseJson(std::string_view text, std::string_view where) {
+  return ParseStrictly<Json, SortedBuilder>(text, where);
+}
+
+Result<OrderedJson> ParseOrderedJson(std::string_view text, std::string_view where) {
+  return ParseStrictly<OrderedJson, OrderedBuilder>(text, where);
 }
 
 Result<Json> ReadJsonFile(const std::filesystem::path& path, std::uint64_t max_bytes) {

@@ -27,6 +27,10 @@ TEST_P(ParseJsonRefuses, WithTheReason) {
   EXPECT_EQ(json.error().code, Code::kCorrupt);
   EXPECT_EQ(json.error().where, "file.json");
   EXPECT_NE(json.error().what.find(GetParam().message), std::string::npos) << json.error().what;
+
+  const auto ordered = ParseOrderedJson(GetParam().text, "file.json");
+  ASSERT_FALSE(ordered.ok());
+  EXPECT_EQ(ordered.error().ToString(), json.error().ToString());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -53,6 +57,35 @@ TEST(ParseJson, NestingIsCapped) {
   const auto deep = ParseJson(std::string(100000, '['), "t");
   ASSERT_FALSE(deep.ok());
   EXPECT_NE(deep.error().what.find("nested deeper"), std::string::npos);
+}
+
+TEST(ParseOrderedJson, KeepsTheOrderOfKeys) {
+  const std::string text =
+      R"({"z":[1,-2,0.5,{"b":"x","a":null}],"a":{},"m":[[],true,false],"b":18446744073709551615})";
+  const auto json = ParseOrderedJson(text, "t");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(json->dump(), text);
+}
+
+TEST(ParseOrderedJson, TakesAnyDocument) {
+  for (const std::string text : {"1", "\"x\"", "null", "[]", "{}"}) {
+    EXPECT_EQ(ParseOrderedJson(text, "t")->dump(), text);
+  }
+}
+
+TEST(ParseOrderedJson, NestingIsCapped) {
+  const auto deep = ParseOrderedJson(std::string(100000, '['), "t");
+  ASSERT_FALSE(deep.ok());
+  EXPECT_NE(deep.error().what.find("nested deeper"), std::string::npos);
+}
+
+TEST(ParseOrderedJson, ManyKeysTakeLinearTime) {
+  std::string text = "{";
+  for (int i = 0; i < 200000; ++i) text += fmt::format("\"{}\":0,", i);
+  text.back() = '}';
+  const auto json = ParseOrderedJson(text, "t");  // looked up one by one these took minutes
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(json->size(), 200000U);
 }
 
 TEST(JsonText, FitsAMessage) {
