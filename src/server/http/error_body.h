@@ -1,0 +1,30 @@
+// Errors in the shape that OpenAI's clients read.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/http/responder.h"
+
+namespace kv8 {
+
+/// What went wrong with a request. `type` empty: the usual one of the status. `param` and `code`
+/// empty: null.
+struct HttpError {
+  int status = 500;
+  std::string message;
+  std::string type;
+  std::string param;  // the field of the body
+  std::string code;   // for programs: "invalid_api_key"
+};
+
+/// {"error": {"message", "type", "param", "code"}}; what is not UTF-8 becomes U+FFFD.
+std::string ErrorBody(const HttpError& error);
+
+/// Sends the body with its status.
+void SendError(Responder& responder, const HttpError& error, HttpHeaders headers = {});
+
+/// 429 with Retry-After: the line of waiting requests is full.
+void SendOverloaded(Responder& responder, int retry_after_seconds);
+
+}  // namespace kv8

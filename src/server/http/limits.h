@@ -1,0 +1,23 @@
+// What one client may take.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace kv8 {
+
+struct ServerLimits {
+  std::size_t header_bytes = 32 << 10;  // request line and headers; more: 431
+  std::size_t header_count = 100;       // more: 431
+  std::size_t body_bytes = 16 << 20;    // more: 413
+  std::size_t connections = 1024;       // more wait in the kernel's backlog
+  std::size_t stream_buffer = 1 << 20;  // bytes that may wait for a slow reader of a stream
+  /// From the first byte of a request to the end of its headers, and of a connection to its first.
+  std::chrono::milliseconds header_timeout{10'000};
+  std::chrono::milliseconds body_timeout{60'000};      // from the headers to the end of the body
+  std::chrono::milliseconds idle_timeout{75'000};      // between two requests of a connection
+  std::chrono::milliseconds write_timeout{30'000};     // without one byte taken by the client
+  std::chrono::milliseconds shutdown_timeout{30'000};  // for the answers under way
+};
+
+}  // namespace kv8
