@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/ordered_json.h"
 
 namespace kv8 {
 namespace {

@@ -12,9 +12,6 @@
 namespace kv8 {
 
 using Json = nlohmann::json;
-/// Keeps the keys of an object as they came, where their order matters to a reader of the text.
-/// Looking a key up takes time in proportion to their number.
-using OrderedJson = nlohmann::ordered_json;
 
 /// Largest nesting of arrays and objects that ParseJson accepts.
 inline constexpr int kMaxJsonDepth = 64;
@@ -23,9 +20,6 @@ inline constexpr int kMaxJsonDepth = 64;
 /// Errors: kCorrupt for a syntax error (with its byte offset), invalid UTF-8, a duplicate key
 /// (named), trailing bytes, or nesting deeper than kMaxJsonDepth.
 Result<Json> ParseJson(std::string_view text, std::string_view where);
-
-/// ParseJson for a document whose keys keep their order. Errors: the same.
-Result<OrderedJson> ParseOrderedJson(std::string_view text, std::string_view where);
 
 /// ReadFile and ParseJson. Errors: those of both.
 Result<Json> ReadJsonFile(const std::filesystem::path& path, std::uint64_t max_bytes);

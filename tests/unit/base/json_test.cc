@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "base/ordered_json.h"
+
 namespace kv8 {
 namespace {
 
