@@ -1,7 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -15,6 +15,24 @@ std::uint64_t Scramble(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
+}
+
+// Independent partial results: what lets the compiler use vectors.
+constexpr std::size_t kLanes = 16;
+
+/// -infinity when there is none. NaN never wins.
+float Largest(std::span<const float> values) {
+  std::array<float, kLanes> lanes;
+  lanes.fill(-std::numeric_limits<float>::infinity());
+  std::size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    }
+  }
+  float largest = *std::max_element(lanes.begin(), lanes.end());
+  for (; i < values.size(); ++i) largest = values[i] > largest ? values[i] : largest;
+  return largest;
 }
 
 /// log sum exp, over the largest.
@@ -66,25 +84,33 @@ double UniformAt(std::uint64_t seed, int choice, std::int64_t position, Draw dra
 }
 
 bool AllFinite(std::span<const float> logits) {
-  // As integers, magnitudes order like floats, and infinities and NaN are the largest: a loop that
-  // vectorises.
-  std::int32_t largest = 0;
-  for (const float logit : logits) {
-    largest = std::max(largest, std::bit_cast<std::int32_t>(logit) & 0x7FFFFFFF);
+  // A finite number times zero is zero, infinity and NaN give NaN, which stays in a sum.
+  std::array<float, kLanes> sums{};
+  std::size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += 0.0f * logits[i + lane];
   }
-  return largest < 0x7F800000;
+  float sum = std::accumulate(sums.begin(), sums.end(), 0.0f);
+  for (; i < logits.size(); ++i) sum += 0.0f * logits[i];
+  return sum == 0;
 }
 
 TokenId ArgMaxToken(std::span<const float> logits) {
-  std::size_t best = 0;
+  // The first block that holds the largest is found lane by lane, the place in it one by one.
+  constexpr std::size_t kBlock = 16 * kLanes;
   float largest = -std::numeric_limits<float>::infinity();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > largest) {
-      largest = logits[i];
-      best = i;
+  std::size_t best_block = 0;
+  for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const float in_block = Largest(logits.subspan(begin, std::min(kBlock, logits.size() - begin)));
+    if (in_block > largest) {
+      largest = in_block;
+      best_block = begin;
     }
   }
-  return static_cast<TokenId>(best);
+  const auto block = logits.subspan(best_block, std::min(kBlock, logits.size() - best_block));
+  const auto found = std::find(block.begin(), block.end(), largest);
+  if (found == block.end()) return 0;  // nothing but NaN
+  return static_cast<TokenId>(best_block + static_cast<std::size_t>(found - block.begin()));
 }
 
 double NegativeLogLikelihood(std::span<const float> logits, TokenId token) {

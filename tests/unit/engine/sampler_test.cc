@@ -37,6 +37,25 @@ TEST(Sampler, ArgMaxTakesTheLowerIdOfATieAndNeverNaN) {
   EXPECT_EQ(ArgMaxToken(std::vector<float>{nan, nan}), 0);
 }
 
+TEST(Sampler, FindsOneLogitAmongManyWhereverItIs) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::size_t size : {1, 15, 16, 17, 256, 257, 600}) {
+    std::vector<float> logits(size, -3.0f);
+    EXPECT_TRUE(AllFinite(logits));
+    for (std::size_t at = 0; at < size; ++at) {
+      logits[at] = -2.0f;
+      EXPECT_EQ(ArgMaxToken(logits), static_cast<TokenId>(at));
+      for (const float odd : {infinity, -infinity, nan}) {
+        logits[at] = odd;
+        EXPECT_FALSE(AllFinite(logits)) << odd << " at " << at << " of " << size;
+      }
+      logits[at] = -3.0f;
+    }
+  }
+  EXPECT_TRUE(AllFinite(std::vector<float>(40, std::numeric_limits<float>::max())));
+}
+
 TEST(Sampler, DrawsFollowTheSoftmax) {
   const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f, 0.5f};
   const SamplingOptions options = AtTemperature(0.7f);
