@@ -5,27 +5,25 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 find_package(Threads REQUIRED)
 
-# A machine that builds once gains most from precompiled headers, one that builds often from ccache,
-# which cannot see through them: the first is a fresh machine, the second has ccache.
+# A machine that builds once gains most from few, large translation units, one that builds often
+# from ccache: the first is a fresh machine, the second has ccache.
 find_program(KV8_CCACHE ccache)
 if(KV8_CCACHE)
-  set(kv8_precompile_default OFF)
+  set(kv8_unity_default OFF)
 else()
-  set(kv8_precompile_default ON)
+  set(kv8_unity_default ON)
 endif()
-option(KV8_PRECOMPILE "Precompile large headers instead of using ccache" ${kv8_precompile_default})
-if(KV8_CCACHE AND NOT KV8_PRECOMPILE)
+option(KV8_UNITY "Compile several sources at once instead of using ccache" ${kv8_unity_default})
+if(KV8_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+elseif(KV8_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${KV8_CCACHE})
 endif()
 
 # -ffp-contract=off: two builds of one formula agree bit for bit; kernels ask for FMA by name.
 # Designated initialisers leave members out on purpose, hence -Wno-missing-field-initializers.
 add_compile_options(-Wall -Wextra -Wshadow -Werror -Wno-missing-field-initializers -ffp-contract=off)
-if(KV8_PRECOMPILE)
-  # Behind a precompiled header g++ 12 forgets which headers are the system's and warns about them.
-  add_compile_options(-w)
-endif()
-
 if(KV8_SANITIZE)
   add_compile_options(-fsanitize=${KV8_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KV8_SANITIZE})

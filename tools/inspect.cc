@@ -74,14 +74,14 @@ std::array<TokenBytes, 3> BytesPerToken(const ModelConfig& config) {
   return {row("fp16", 2, 2), row("fp8_e4m3", 1, 2), row("fp32", 4, 4)};
 }
 
-struct Summary {
+struct TensorTotals {
   std::map<std::string, Group, std::less<>> by_dtype;
   std::map<std::string, Group, std::less<>> by_owner;
   Group all;
 };
 
-Summary Summarise(const Checkpoint& checkpoint) {
-  Summary out;
+TensorTotals TotalsOf(const Checkpoint& checkpoint) {
+  TensorTotals out;
   for (const auto& [name, view] : checkpoint.tensors()) {
     for (Group* group : {&out.by_dtype[std::string(Name(view.dtype))],
                          &out.by_owner[std::string(OwnerOf(name))], &out.all}) {
@@ -177,7 +177,7 @@ Json ToJson(const std::vector<LayerScales>& layers) {
 }
 
 Json ToJson(const Checkpoint& checkpoint, bool checked_finite) {
-  const Summary summary = Summarise(checkpoint);
+  const TensorTotals totals = TotalsOf(checkpoint);
   Json bytes = Json::object();
   for (const TokenBytes& row : BytesPerToken(checkpoint.config())) {
     bytes[std::string(row.dtype)] = {
@@ -189,10 +189,10 @@ Json ToJson(const Checkpoint& checkpoint, bool checked_finite) {
               {"config", ToJson(checkpoint.config())},
               {"stop_ids", checkpoint.stop_ids()},
               {"tensors",
-               {{"count", summary.all.count},
-                {"bytes", summary.all.bytes},
-                {"by_dtype", ToJson(summary.by_dtype)},
-                {"by_owner", ToJson(summary.by_owner)}}},
+               {{"count", totals.all.count},
+                {"bytes", totals.all.bytes},
+                {"by_dtype", ToJson(totals.by_dtype)},
+                {"by_owner", ToJson(totals.by_owner)}}},
               {"quantisation", "none"},
               {"kv_scales", ToJson(ListKvScales(checkpoint))},
               {"bytes_per_token", std::move(bytes)}};
@@ -215,13 +215,13 @@ std::string ModelText(const ModelConfig& c) {
   return out + fmt::format("  draft head: {}\n", c.mtp ? "yes" : "no");
 }
 
-std::string TensorText(const Summary& summary) {
-  std::string out = fmt::format("tensors: {} ({} bytes)\n", summary.all.count, summary.all.bytes);
-  for (const auto& [name, group] : summary.by_dtype) {
+std::string TensorText(const TensorTotals& totals) {
+  std::string out = fmt::format("tensors: {} ({} bytes)\n", totals.all.count, totals.all.bytes);
+  for (const auto& [name, group] : totals.by_dtype) {
     out += fmt::format("  {:<26}{:>8}{:>18}\n", name, group.count, group.bytes);
   }
   out += "  by owner\n";
-  for (const auto& [name, group] : summary.by_owner) {
+  for (const auto& [name, group] : totals.by_owner) {
     out += fmt::format("  {:<26}{:>8}{:>18}\n", name, group.count, group.bytes);
   }
   return out + "quantisation: none\n";
@@ -257,7 +257,7 @@ std::string TokenBytesText(const ModelConfig& config) {
 
 std::string ToText(const Checkpoint& checkpoint, bool checked_finite) {
   return checkpoint.dir().string() + "\n" + ModelText(checkpoint.config()) +
-         TensorText(Summarise(checkpoint)) + ScaleText(checkpoint) +
+         TensorText(TotalsOf(checkpoint)) + ScaleText(checkpoint) +
          TokenBytesText(checkpoint.config()) + (checked_finite ? "every value is finite\n" : "");
 }
 

@@ -8,7 +8,7 @@ namespace kv8 {
 namespace {
 
 constexpr std::int64_t kMaxDivisor = 1 << 20;
-constexpr int kMaxHeads = 256;
+constexpr int kMaxHashHeads = 256;
 constexpr int kMaxParts = 1 << 16;
 constexpr std::size_t kMaxPleLayers = 16;
 /// heads * vocab_base. Head sizes are the primes from vocab_base on, all below twice that in a
@@ -47,10 +47,10 @@ void CheckPleConfig(ConfigReader& reader, const PleConfig& ple) {
     reader.Fail(
         Code::kUnsupported, "ple_layer_ids",
         fmt::format("names {} layers; kv8 implements {}", ple.layers.size(), kMaxPleLayers));
-  } else if (ple.heads() > kMaxHeads) {
+  } else if (ple.heads() > kMaxHashHeads) {
     reader.Fail(Code::kUnsupported, "heads_per_ngram",
                 fmt::format("is {}, which makes {} heads; kv8 implements {}", ple.heads_per_ngram,
-                            ple.heads(), kMaxHeads));
+                            ple.heads(), kMaxHashHeads));
   } else if (ple.heads() * ple.vocab_base > kMaxBaseRows) {
     reader.Fail(Code::kUnsupported, "ngram_vocab_size_base",
                 fmt::format("is {}, times {} heads more than the {} rows that kv8 implements",
@@ -76,7 +76,7 @@ std::optional<PleConfig> ReadPleConfig(ConfigReader& reader, int layers) {
   ple.embed_dim = reader.Extent("ple_embed_dim", 1 << 16);
   ple.conv_kernel = reader.Extent("ple_conv_kernel_size", 64);
   ple.ngram_size = static_cast<int>(reader.Int("ngram_size", 2, 8));
-  ple.heads_per_ngram = reader.Extent("heads_per_ngram", kMaxHeads);
+  ple.heads_per_ngram = reader.Extent("heads_per_ngram", kMaxHashHeads);
   ple.vocab_base = reader.Int("ngram_vocab_size_base", 2, kMaxBaseRows);
   ple.vocab_divisor = reader.Int("make_ngram_vocab_size_divisible_by", 1, kMaxDivisor);
   ple.seed = reader.Int("seed", 0, std::int64_t{1} << 62, 1234);

@@ -13,7 +13,7 @@
 namespace kv8 {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kManifestSchema = 1;
 constexpr std::uint64_t kMaxLayerId = 1'000'000;
 
 Result<std::vector<std::string>> ReadNames(const JsonFields& file) {
@@ -133,8 +133,8 @@ Json TensorToJson(const ManifestTensor& tensor) {
 Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where) {
   KV8_ASSIGN_OR_RETURN(const JsonFields root, JsonFields::Of(json, where, ""));
   KV8_ASSIGN_OR_RETURN(const std::uint64_t version, root.Count("schema_version"));
-  if (version != kSchemaVersion) {
-    return root.Bad("schema_version", fmt::format("is {}; kv8 reads {}", version, kSchemaVersion));
+  if (version != kManifestSchema) {
+    return root.Bad("schema_version", fmt::format("is {}; kv8 reads {}", version, kManifestSchema));
   }
   ScaleManifest manifest;
   KV8_ASSIGN_OR_RETURN(manifest.artifact_id, root.String("artifact_id"));
@@ -154,7 +154,7 @@ Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where) {
 
 Json ManifestToJson(const ScaleManifest& manifest) {
   Json json = {
-      {"schema_version", kSchemaVersion},
+      {"schema_version", kManifestSchema},
       {"artifact_id", manifest.artifact_id},
       {"scale_contract",
        "stored = e4m3fn(x / scale), saturating; scale = max_abs / 448 "

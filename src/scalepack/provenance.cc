@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSchemaVersion = 1;
+constexpr int kProvenanceSchema = 1;
 constexpr std::uint64_t kMaxProvenanceBytes = 16 << 20;
 constexpr std::string_view kViewRemedy =
     "run `kv8 materialize` again from the base checkpoint and its pack";
@@ -128,8 +128,9 @@ Json NullIfEmpty(const std::string& text) {
 Result<Provenance> ParseProvenance(const Json& json, std::string_view where) {
   KV8_ASSIGN_OR_RETURN(const JsonFields root, JsonFields::Of(json, where, ""));
   KV8_ASSIGN_OR_RETURN(const std::uint64_t version, root.Count("schema_version"));
-  if (version != kSchemaVersion) {
-    return root.Bad("schema_version", fmt::format("is {}; kv8 reads {}", version, kSchemaVersion));
+  if (version != kProvenanceSchema) {
+    return root.Bad("schema_version",
+                    fmt::format("is {}; kv8 reads {}", version, kProvenanceSchema));
   }
   Provenance out;
   KV8_RETURN_IF_ERROR(CheckCalibrated(root));
@@ -146,7 +147,7 @@ Result<Provenance> ParseProvenance(const Json& json, std::string_view where) {
 
 Json ProvenanceToJson(const Provenance& provenance) {
   const auto& draft = provenance.draft;
-  return {{"schema_version", kSchemaVersion},
+  return {{"schema_version", kProvenanceSchema},
           {"artifact_id", provenance.artifact_id},
           {"base_checkpoint", provenance.base_checkpoint},
           {"base_index_sha256", provenance.base_index_sha256},

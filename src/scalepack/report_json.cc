@@ -11,7 +11,7 @@
 namespace kv8 {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kReportSchema = 1;
 constexpr std::uint64_t kMaxReportBytes = 256ull << 20;
 /// More layers than any model of the family; bounds what a hostile report can make us allocate.
 constexpr std::uint64_t kMaxLayers = 1024;
@@ -195,8 +195,8 @@ Result<SideStatistics> ReadSide(const JsonFields& fields) {
 
 Result<void> CheckConstants(const JsonFields& root) {
   KV8_ASSIGN_OR_RETURN(const std::uint64_t version, root.Count("schema_version"));
-  if (version != kSchemaVersion) {
-    return root.Bad("schema_version", fmt::format("is {}; kv8 reads {}", version, kSchemaVersion));
+  if (version != kReportSchema) {
+    return root.Bad("schema_version", fmt::format("is {}; kv8 reads {}", version, kReportSchema));
   }
   KV8_ASSIGN_OR_RETURN(const double limit, root.Number("e4m3_max"));
   if (limit != kE4M3Max) return root.Bad("e4m3_max", fmt::format("is {}; must be 448", limit));
@@ -310,7 +310,7 @@ Json ReportToJson(const CalibrationReport& report) {
     tensors[ReportTensorName(report.target_layers, k)] = SideToJson(layer.k);
     tensors[ReportTensorName(report.target_layers, v)] = SideToJson(layer.v);
   }
-  return {{"schema_version", kSchemaVersion},
+  return {{"schema_version", kReportSchema},
           {"converter_contract", "e4m3fn(x/scale): FP32 divide, round to nearest even, saturate"},
           {"scale_method", "smallest FP32 scale with 448 * scale >= max_abs"},
           {"scale_storage", "float32 scalar"},
