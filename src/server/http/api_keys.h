@@ -1,0 +1,27 @@
+// Which clients may ask.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kv8/error.h"
+
+namespace kv8 {
+
+class ApiKeys {
+ public:
+  /// Errors: kInvalidArgument for a key that is empty or holds what a header cannot.
+  static Result<ApiKeys> Create(const std::vector<std::string>& keys);
+
+  bool empty() const { return hashes_.empty(); }
+  /// Whether `authorization`, the value of that header, is "Bearer <one of the keys>"; always when
+  /// there are no keys. Hashes are compared, all of them and to their end, so that the time tells
+  /// nothing of a key, of its length or of which one it was.
+  bool Accept(std::string_view authorization) const;
+
+ private:
+  std::vector<std::string> hashes_;
+};
+
+}  // namespace kv8

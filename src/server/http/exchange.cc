@@ -1,0 +1,139 @@
+#include "server/http/exchange.h"
+
+#include <utility>
+
+#include "server/http/error_body.h"
+
+namespace kv8 {
+
+Exchange::Exchange(ResponseFrame frame, std::size_t buffer_limit, std::function<void()> wake)
+    : frame_(std::move(frame)), buffer_limit_(buffer_limit), wake_(std::move(wake)) {}
+
+void Exchange::Wake(std::unique_lock<std::mutex> lock) {
+  const bool needed = !woken_ && !closed_;
+  woken_ = true;
+  lock.unlock();
+  if (needed) wake_();
+}
+
+void Exchange::Send(int status, std::string_view content_type, std::string body,
+                    const HttpHeaders& headers) {
+  std::function<void()> dropped;  // destroyed after the lock is given back
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::kFresh) return;
+  stage_ = Stage::kComplete;
+  status_ = status;
+  body_bytes_ = body.size();
+  dropped = std::exchange(on_close_, nullptr);
+  if (closed_) return;
+  waiting_ = ResponseHead(frame_, status, content_type, body.size(), headers);
+  if (!frame_.head_only) waiting_ += body;
+  Wake(std::move(lock));
+}
+
+void Exchange::BeginStream(int status, std::string_view content_type, const HttpHeaders& headers) {
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::kFresh) return;
+  stage_ = Stage::kStreaming;
+  status_ = status;
+  if (closed_) return;
+  // Without chunks only the end of the connection ends a stream.
+  if (frame_.http_1_0) frame_.keep_alive = false;
+  waiting_ = ResponseHead(frame_, status, content_type, std::nullopt, headers);
+  Wake(std::move(lock));
+}
+
+bool Exchange::Write(std::string_view piece) {
+  std::unique_lock lock(mutex_);
+  if (closed_ || overflowed_ || stage_ != Stage::kStreaming) return false;
+  if (piece.empty()) return true;  // an empty chunk would end the stream
+  if (waiting_.size() + sending_ + piece.size() > buffer_limit_) {
+    overflowed_ = true;
+    woken_ = false;  // the session may be stuck in a write that began before: tell it again
+    Wake(std::move(lock));
+    return false;
+  }
+  body_bytes_ += piece.size();
+  if (frame_.head_only) return true;
+  if (frame_.http_1_0) {
+    waiting_ += piece;
+  } else {
+    AppendChunk(waiting_, piece);
+  }
+  Wake(std::move(lock));
+  return true;
+}
+
+void Exchange::End() {
+  std::function<void()> dropped;
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::kStreaming) return;
+  stage_ = Stage::kComplete;
+  dropped = std::exchange(on_close_, nullptr);
+  if (closed_) return;
+  if (!frame_.http_1_0 && !frame_.head_only) waiting_ += kLastChunk;
+  Wake(std::move(lock));
+}
+
+void Exchange::OnClose(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stage_ == Stage::kComplete) return;
+    if (!closed_) {
+      on_close_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+void Exchange::Abandon() {
+  std::unique_lock lock(mutex_);
+  if (stage_ == Stage::kComplete || closed_) return;
+  if (stage_ == Stage::kFresh) {
+    lock.unlock();
+    const HttpError error{.status = 500, .message = "The server gave no answer."};
+    Send(error.status, "application/json", ErrorBody(error), {});
+    return;
+  }
+  abandoned_ = true;
+  Wake(std::move(lock));
+}
+
+Exchange::Output Exchange::Take() {
+  const std::lock_guard lock(mutex_);
+  woken_ = false;
+  Output output{.bytes = std::exchange(waiting_, {}),
+                .complete = stage_ == Stage::kComplete,
+                .broken = overflowed_ || abandoned_};
+  sending_ = output.bytes.size();
+  return output;
+}
+
+bool Exchange::overflowed() const {
+  const std::lock_guard lock(mutex_);
+  return overflowed_;
+}
+
+bool Exchange::complete() const {
+  const std::lock_guard lock(mutex_);
+  return stage_ == Stage::kComplete;
+}
+
+void Exchange::Close() {
+  std::function<void()> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    waiting_ = {};
+    callback = std::exchange(on_close_, nullptr);
+  }
+  if (callback) callback();
+}
+
+Exchange::Summary Exchange::summary() const {
+  const std::lock_guard lock(mutex_);
+  return {.status = status_, .body_bytes = body_bytes_, .keep_alive = frame_.keep_alive};
+}
+
+}  // namespace kv8

@@ -1,0 +1,100 @@
+// Where an answer waits between the thread that gives it and the connection that sends it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "server/http/responder.h"
+#include "server/http/response_head.h"
+
+namespace kv8 {
+
+/// The shared half of a Responder and its session. Thread-safe.
+class Exchange {
+ public:
+  /// `buffer_limit`: bytes of a stream that may wait. `wake`: asks the session to call Take soon;
+  /// called from any thread.
+  Exchange(ResponseFrame frame, std::size_t buffer_limit, std::function<void()> wake);
+
+  // The calls of Responder.
+  void Send(int status, std::string_view content_type, std::string body,
+            const HttpHeaders& headers);
+  void BeginStream(int status, std::string_view content_type, const HttpHeaders& headers);
+  bool Write(std::string_view piece);
+  void End();
+  void OnClose(std::function<void()> callback);
+  /// The responder is gone: an answer that is not complete never will be.
+  void Abandon();
+
+  // The calls of the session.
+  struct Output {
+    std::string bytes;      // to send now
+    bool complete = false;  // nothing follows them
+    bool broken = false;    // the connection must end: the client is too slow, or Abandon
+  };
+  /// What came since the last Take, whose bytes are sent by now.
+  Output Take();
+  /// Whether the client let too much wait; it will not get better.
+  bool overflowed() const;
+  /// Whether the whole answer was given, sent or not.
+  bool complete() const;
+  /// The connection is gone.
+  void Close();
+
+  struct Summary {
+    int status = 0;  // 0: none yet
+    std::uint64_t body_bytes = 0;
+    bool keep_alive = true;
+  };
+  Summary summary() const;
+
+ private:
+  enum class Stage { kFresh, kStreaming, kComplete };
+
+  void Wake(std::unique_lock<std::mutex> lock);
+
+  mutable std::mutex mutex_;
+  ResponseFrame frame_;
+  const std::size_t buffer_limit_;
+  const std::function<void()> wake_;
+  std::function<void()> on_close_;
+  Stage stage_ = Stage::kFresh;
+  std::string waiting_;
+  std::size_t sending_ = 0;  // bytes of the last Take
+  int status_ = 0;
+  std::uint64_t body_bytes_ = 0;
+  bool woken_ = false;  // a wake is under way
+  bool closed_ = false;
+  bool overflowed_ = false;
+  bool abandoned_ = false;
+};
+
+/// The half that handlers hold.
+class ExchangeResponder final : public Responder {
+ public:
+  explicit ExchangeResponder(std::shared_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
+  ~ExchangeResponder() override { exchange_->Abandon(); }
+  ExchangeResponder(const ExchangeResponder&) = delete;
+  ExchangeResponder& operator=(const ExchangeResponder&) = delete;
+
+  void Send(int status, std::string_view content_type, std::string body,
+            HttpHeaders headers) override {
+    exchange_->Send(status, content_type, std::move(body), headers);
+  }
+  void BeginStream(int status, std::string_view content_type, HttpHeaders headers) override {
+    exchange_->BeginStream(status, content_type, headers);
+  }
+  bool Write(std::string_view piece) override { return exchange_->Write(piece); }
+  void End() override { exchange_->End(); }
+  void OnClose(std::function<void()> callback) override { exchange_->OnClose(std::move(callback)); }
+
+ private:
+  std::shared_ptr<Exchange> exchange_;
+};
+
+}  // namespace kv8
