@@ -42,6 +42,10 @@ struct EngineOptions {
   /// Bytes of host memory for recurrent states at points of earlier prompts; 0: no prefix cache.
   /// Blocks of earlier prompts stay in the pools as long as nobody needs them.
   std::int64_t prefix_cache_memory = 0;
+  /// Shares blocks that were written while generating too: the next turn of a conversation then
+  /// finds the answer, not the prompt alone. Decode kernels round differently than prefill does, so
+  /// such a hit is not bit-identical to a cold run; without it every hit is.
+  bool cache_generated = false;
 
   int threads = 0;               // 0: one per hardware thread
   std::string backend = "simd";  // op implementation; "reference" is the plain one
@@ -66,6 +70,13 @@ struct KvCacheInfo {
   std::int64_t state_bytes = 0;    // recurrent state of one sequence
   std::string scale_pack_id;       // empty without kE4M3
   std::vector<Layer> layers;
+};
+
+/// Who holds one block of the pools.
+struct KvBlockInfo {
+  int holders = 0;                  // 0: free
+  bool cached = false;              // one of them is the prefix cache
+  std::vector<RequestId> requests;  // the others, ascending
 };
 
 /// Bytes that an engine takes beside the mapped weights, by owner; known before it takes them.
@@ -137,6 +148,8 @@ class Engine {
   const ModelInfo& model() const;
   const MemoryPlan& memory() const;
   KvCacheInfo kv_cache() const;
+  /// Every block of the pools, by number. Preempted requests hold none.
+  std::vector<KvBlockInfo> pool_map() const;
   EngineStatistics statistics() const;
 
  private:

@@ -37,6 +37,12 @@ struct EngineStatistics {
   std::uint64_t prefix_hit_blocks = 0;
   std::uint64_t prefix_snapshots = 0;  // recurrent states kept now
 
+  // The K/V pools now; blocks per layer.
+  std::uint64_t blocks = 0;
+  std::uint64_t free_blocks = 0;
+  std::uint64_t cached_blocks = 0;     // held by the prefix cache, alone or not
+  std::uint64_t saturated_values = 0;  // clipped so far, all layers, K and V
+
   // Steps.
   std::uint64_t steps = 0;
   std::uint64_t rows = 0;

@@ -77,6 +77,10 @@ EngineStatistics Engine::statistics() const {
   return impl_->statistics();
 }
 
+std::vector<KvBlockInfo> Engine::pool_map() const {
+  return impl_->pool_map();
+}
+
 KvCacheInfo Engine::kv_cache() const {
   return impl_->kv_cache();
 }

@@ -56,6 +56,7 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
   memory_.activations = runner_->activation_bytes();  // what was taken, not what was planned
   limits_ = {.vocab = info_.vocab,
              .max_model_len = info_.max_model_len,
+             .checkpoint_len = config.max_positions,
              .max_choices = options.max_num_seqs,
              .speculative_tokens = options.speculative_tokens};
   if (options.speculative_tokens > 0) speculator_.emplace(*runner_, options.draft_sampling);
@@ -106,8 +107,8 @@ bool Engine::Impl::Step() {
   clock.committed = Clock::now();
   if (speculator_) speculator_->Propose(plan_);
   clock.drafted = Clock::now();
-  scheduler_.CachePrompts(plan_, snapshots_, dropped_);
-  runner_->KeepSnapshots(plan_, snapshots_, dropped_);
+  scheduler_.CacheBlocks(plan_, keeps_, dropped_);
+  runner_->KeepSnapshots(plan_, keeps_, dropped_);
   DeliverFinished();
   clock.end = Clock::now();
   statistics_.OnStep(clock);
@@ -267,6 +268,25 @@ KvCacheInfo Engine::Impl::kv_cache() const {
                            .saturated_v = clipped.v});
   }
   return info;
+}
+
+std::vector<KvBlockInfo> Engine::Impl::pool_map() const {
+  const BlockPool& pool = scheduler_.blocks();
+  std::vector<KvBlockInfo> map(static_cast<std::size_t>(pool.capacity()));
+  for (std::size_t i = 0; i < map.size(); ++i) {
+    map[i].holders = pool.holders(static_cast<BlockId>(i));
+  }
+  for (const BlockId block : scheduler_.tree().block_ids()) {
+    map[static_cast<std::size_t>(block)].cached = true;
+  }
+  for (const Sequence* sequence : scheduler_.running()) {  // by arrival, and so are request ids
+    const RequestId id = sequence->request->completion.id;
+    for (const BlockId block : sequence->blocks) {
+      std::vector<RequestId>& requests = map[static_cast<std::size_t>(block)].requests;
+      if (requests.empty() || requests.back() != id) requests.push_back(id);
+    }
+  }
+  return map;
 }
 
 }  // namespace kv8

@@ -34,7 +34,8 @@ class Engine::Impl {
   const ModelInfo& model() const { return info_; }
   const MemoryPlan& memory() const { return memory_; }
   KvCacheInfo kv_cache() const;
-  EngineStatistics statistics() const { return statistics_.Snapshot(scheduler_); }
+  std::vector<KvBlockInfo> pool_map() const;
+  EngineStatistics statistics() const { return statistics_.Snapshot(scheduler_, runner_->cache()); }
 
  private:
   Result<const Tokenizer*> LoadTokenizer();
@@ -65,7 +66,7 @@ class Engine::Impl {
   std::uint64_t next_id_ = 1;
   std::uint64_t next_arrival_ = 0;
   StepPlan plan_;
-  std::vector<PlanHit> snapshots_;   // to keep after the step
+  std::vector<PlanKeep> keeps_;      // snapshots to take after the step
   std::vector<SnapshotId> dropped_;  // to give up before that
 };
 

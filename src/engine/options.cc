@@ -18,7 +18,7 @@ constexpr int kMaxThreads = 1024;
 constexpr std::int64_t kMaxPrefillChunk = 65536;
 constexpr int kMaxSpeculativeTokens = 5;
 
-Result<void> CheckRange(std::int64_t value, std::int64_t low, std::int64_t high, const char* flag) {
+Result<void> CheckFlag(std::int64_t value, std::int64_t low, std::int64_t high, const char* flag) {
   if (value >= low && value <= high) return {};
   return Error{Code::kInvalidArgument, fmt::format("{} is outside [{}, {}]", value, low, high),
                flag, "use a value in that range"};
@@ -30,7 +30,8 @@ Result<std::int64_t> ModelLength(std::int64_t asked, const ModelConfig& config) 
   return Error{Code::kInvalidArgument,
                fmt::format("{} tokens asked for, the checkpoint was made for {}", asked,
                            config.max_positions),
-               "--max-model-len", "use at most the checkpoint's max_position_embeddings"};
+               "max_position_embeddings",
+               "shorten the prompt, or lower the most tokens to generate or --max-model-len"};
 }
 
 Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& model,
@@ -78,19 +79,23 @@ std::int64_t SnapshotBytes(const LoadedModel& model) {
 
 Result<void> CheckOptions(const EngineOptions& options) {
   KV8_RETURN_IF_ERROR(
-      CheckRange(options.speculative_tokens, 0, kMaxSpeculativeTokens, "--speculative-tokens"));
-  KV8_RETURN_IF_ERROR(CheckRange(options.max_num_seqs, 1, kMaxSeqs, "--max-num-seqs"));
-  KV8_RETURN_IF_ERROR(CheckRange(options.threads, 0, kMaxThreads, "--threads"));
+      CheckFlag(options.speculative_tokens, 0, kMaxSpeculativeTokens, "--speculative-tokens"));
+  KV8_RETURN_IF_ERROR(CheckFlag(options.max_num_seqs, 1, kMaxSeqs, "--max-num-seqs"));
+  KV8_RETURN_IF_ERROR(CheckFlag(options.threads, 0, kMaxThreads, "--threads"));
   if (options.prefix_cache_memory < 0) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.prefix_cache_memory),
                  "--prefix-cache-memory", "use a number of bytes, or 0 for no prefix cache"};
+  }
+  if (options.cache_generated && options.prefix_cache_memory == 0) {
+    return Error{Code::kInvalidArgument, "there is no prefix cache to share blocks through",
+                 "--cache-generated", "give --prefix-cache-memory too"};
   }
   if (options.max_model_len < 0) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.max_model_len),
                  "--max-model-len", "use a positive number, or 0 for the checkpoint's"};
   }
   KV8_RETURN_IF_ERROR(
-      CheckRange(options.prefill_chunk, kBlockTokens, kMaxPrefillChunk, "--prefill-chunk"));
+      CheckFlag(options.prefill_chunk, kBlockTokens, kMaxPrefillChunk, "--prefill-chunk"));
   if (options.prefill_chunk % kBlockTokens != 0) {
     return Error{Code::kInvalidArgument,
                  fmt::format("{} is not a multiple of {}", options.prefill_chunk, kBlockTokens),
@@ -117,7 +122,8 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
                      .prefill_chunk = options.prefill_chunk,
                      .max_step_rows = setup.runner.max_rows,
                      .with_draft = model.with_draft(),
-                     .max_snapshots = options.prefix_cache_memory / SnapshotBytes(model)};
+                     .max_snapshots = options.prefix_cache_memory / SnapshotBytes(model),
+                     .cache_generated = options.cache_generated};
   return setup;
 }
 

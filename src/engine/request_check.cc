@@ -32,7 +32,10 @@ Result<void> CheckLength(const Request& request, const RequestLimits& limits) {
   if (output > limits.max_model_len - prompt) {
     return Invalid(fmt::format("{} prompt tokens and {} output tokens exceed the limit of {}",
                                prompt, output, limits.max_model_len),
-                   "max_tokens", "shorten the prompt, lower max_tokens or raise --max-model-len");
+                   "max_tokens",
+                   limits.max_model_len < limits.checkpoint_len
+                       ? "shorten the prompt, lower max_tokens or raise --max-model-len"
+                       : "shorten the prompt or lower max_tokens: it is the checkpoint's limit");
   }
   return {};
 }

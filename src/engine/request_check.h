@@ -13,6 +13,7 @@ namespace kv8 {
 struct RequestLimits {
   std::int64_t vocab = 0;
   std::int64_t max_model_len = 0;
+  std::int64_t checkpoint_len = 0;  // the most that max_model_len could be
   int max_choices = 1;
   int speculative_tokens = 0;
 };

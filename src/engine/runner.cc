@@ -194,23 +194,31 @@ void Runner::TakeOver(std::span<const PlanHit> hits) {
   if (!items.empty()) RunDraft(items);
 }
 
-void Runner::KeepSnapshots(const StepPlan& plan, std::span<const PlanHit> snapshots,
+void Runner::KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps,
                            std::span<const SnapshotId> dropped) {
   for (const SnapshotId id : dropped) snapshots_.erase(id);
-  for (const PlanHit& keep : snapshots) {
+  for (const PlanKeep& keep : keeps) {
     // One that had to give way in the same step is not worth the copy.
     if (std::find(dropped.begin(), dropped.end(), keep.snapshot) != dropped.end()) continue;
-    Snapshot snapshot{SequenceState(layout_), {}};
-    snapshot.state.CopyFrom(states_[static_cast<std::size_t>(keep.sequence->slot)]);
-    std::int64_t end = 0;
-    for (const PlanItem& item : plan.items) {
-      end += item.rows;
-      if (item.sequence != keep.sequence || draft_input_.empty()) continue;
-      const auto row = streams_.begin() + (end - 1) * width_;
-      snapshot.last_streams.assign(row, row + width_);
-    }
-    snapshots_.emplace(keep.snapshot, std::move(snapshot));
+    snapshots_.emplace(keep.snapshot, TakeSnapshot(plan, keep));
   }
+}
+
+Runner::Snapshot Runner::TakeSnapshot(const StepPlan& plan, const PlanKeep& keep) {
+  const PlanItem& item = plan.items[keep.item];
+  const std::int64_t rows = keep.tokens - item.first_position;
+  Snapshot snapshot{SequenceState(layout_), {}};
+  snapshot.state.CopyFrom(states_[static_cast<std::size_t>(item.sequence->slot)]);
+  if (keep.tokens < item.sequence->computed) {
+    // Accepted drafts went on past the block's end. The ring still holds what came before it.
+    snapshot.state.CopyRecurrentFrom(Trail(item)[static_cast<std::size_t>(rows - 1)]);
+  }
+  if (draft_input_.empty()) return snapshot;
+  std::int64_t last_row = rows - 1;
+  for (std::size_t i = 0; i < keep.item; ++i) last_row += plan.items[i].rows;
+  const auto row = streams_.begin() + last_row * width_;
+  snapshot.last_streams.assign(row, row + width_);
+  return snapshot;
 }
 
 void Runner::Draft(std::span<const DraftItem> items, DraftSource source) {

@@ -62,9 +62,9 @@ class Runner {
   /// Logits [n,V] of the last row of each of the last draft pass's first n items.
   Matrix DraftLogits(std::int64_t n);
 
-  /// Drops snapshots, then keeps the states of sequences that a plan item just brought to a
-  /// snapshot point. To be called when the drafts of the step are done.
-  void KeepSnapshots(const StepPlan& plan, std::span<const PlanHit> snapshots,
+  /// Drops snapshots, then keeps those of `keeps`, which are about the last plan. To be called when
+  /// the drafts of the step are done.
+  void KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps,
                      std::span<const SnapshotId> dropped);
 
   /// Drops what is kept for a sequence outside of the pools.
@@ -92,6 +92,7 @@ class Runner {
   void Save(const PlanSave& save);
   void Restore(const Sequence& sequence);
   void TakeOver(std::span<const PlanHit> hits);
+  Snapshot TakeSnapshot(const StepPlan& plan, const PlanKeep& keep);
   void AddRows(const PlanItem& item);
   void RunDraft(std::span<const DraftItem> items);
   void FeedPromptRows(const StepPlan& plan);

@@ -211,26 +211,54 @@ bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
   return true;
 }
 
-void Scheduler::CachePrompts(const StepPlan& plan, std::vector<PlanHit>& snapshots,
-                             std::vector<SnapshotId>& dropped) {
-  snapshots.clear();
+void Scheduler::CacheBlocks(const StepPlan& plan, std::vector<PlanKeep>& keeps,
+                            std::vector<SnapshotId>& dropped) {
+  keeps.clear();
   dropped.clear();
   if (limits_.max_snapshots == 0) return;
-  for (const PlanItem& item : plan.items) {
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const PlanItem& item = plan.items[i];
     Sequence& sequence = *item.sequence;
-    if (item.phase != Phase::kPrefill || !sequence.running()) continue;
-    const std::int64_t blocks =
-        std::min(sequence.computed / kBlockTokens, sequence.shareable_blocks());
-    tree_.Insert(sequence.prompt(),
-                 std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)));
-    const auto& points = sequence.snapshot_points;
-    if (std::find(points.begin(), points.end(), sequence.computed) == points.end()) continue;
-    if (!tree_.WantsSnapshot(sequence.prompt(), blocks)) continue;
+    if (!sequence.running()) continue;
+    const bool prompt = item.phase == Phase::kPrefill;
+    if (!prompt && !limits_.cache_generated) continue;
+    if (prompt ? !CachePrompt(sequence) : !CacheAnswer(sequence, item.first_position, dropped)) {
+      continue;
+    }
     if (tree_.snapshots() == limits_.max_snapshots) dropped.push_back(*tree_.DropSnapshot());
     const SnapshotId id{next_snapshot_++};
-    tree_.AttachSnapshot(sequence.prompt(), blocks, id);
-    snapshots.push_back({&sequence, id});
+    const std::int64_t blocks = sequence.computed / kBlockTokens;
+    tree_.AttachSnapshot(sequence.tokens, blocks, id);
+    if (!prompt) sequence.answer_snapshot = id;
+    keeps.push_back({i, blocks * kBlockTokens, id});
   }
+}
+
+/// Shares the complete blocks of a prompt. Whether the state after them is worth keeping.
+bool Scheduler::CachePrompt(const Sequence& sequence) {
+  const std::int64_t blocks =
+      std::min(sequence.computed / kBlockTokens, sequence.shareable_blocks());
+  tree_.Insert(sequence.prompt(),
+               std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)));
+  const auto& points = sequence.snapshot_points;
+  return std::find(points.begin(), points.end(), sequence.computed) != points.end() &&
+         tree_.WantsSnapshot(sequence.prompt(), blocks);
+}
+
+/// Shares the blocks of a sequence that has generated tokens from `before` on. Whether the state
+/// after them is worth keeping: then that before the last of them gives way, but at regular
+/// distances, because the next turn goes on where this one ends.
+bool Scheduler::CacheAnswer(Sequence& sequence, std::int64_t before,
+                            std::vector<SnapshotId>& dropped) {
+  const std::int64_t blocks = sequence.computed / kBlockTokens;
+  if (blocks == before / kBlockTokens) return false;
+  tree_.Insert(sequence.tokens, std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)));
+  if (!tree_.WantsSnapshot(sequence.tokens, blocks)) return false;
+  const bool regular = (blocks - 1) % kSnapshotDistance == 0;
+  if (sequence.answer_snapshot && !regular && tree_.DropSnapshot(*sequence.answer_snapshot)) {
+    dropped.push_back(*sequence.answer_snapshot);
+  }
+  return true;
 }
 
 }  // namespace kv8

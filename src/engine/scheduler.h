@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "engine/sequence.h"
@@ -44,6 +45,14 @@ struct PlanHit {
   SnapshotId snapshot{};
 };
 
+/// A state to be kept for other prompts: that after the first `tokens` tokens of an item's
+/// sequence, which end in the item.
+struct PlanKeep {
+  std::size_t item = 0;
+  std::int64_t tokens = 0;
+  SnapshotId snapshot{};
+};
+
 /// What one step does, in this order: save, copy, restore, take over, forget, compute.
 struct StepPlan {
   std::vector<PlanSave> saves;
@@ -63,6 +72,7 @@ struct SchedulerLimits {
   std::int64_t max_step_rows = 1024;  // at least a row per sequence and one block of prompt
   bool with_draft = false;            // blocks depend on the token after them, see PrefixTree
   std::int64_t max_snapshots = 0;     // 0: no prefix cache
+  bool cache_generated = false;       // shares what decode wrote, see EngineOptions
 };
 
 /// First come, first served: an earlier request is admitted first and never gives way to a later
@@ -81,10 +91,10 @@ class Scheduler {
   /// step is committed.
   void Schedule(StepPlan& plan);
 
-  /// After the step: shares what its prompts computed, and tells which states to keep. Fills
-  /// `snapshots` with those of plan items and `dropped` with those that must give way first.
-  void CachePrompts(const StepPlan& plan, std::vector<PlanHit>& snapshots,
-                    std::vector<SnapshotId>& dropped);
+  /// After the step: shares what it computed, and tells which states to keep. Fills `dropped` with
+  /// those that must give way first.
+  void CacheBlocks(const StepPlan& plan, std::vector<PlanKeep>& keeps,
+                   std::vector<SnapshotId>& dropped);
 
   /// Counters of the prefix cache.
   struct PrefixCounts {
@@ -98,7 +108,7 @@ class Scheduler {
   bool idle() const { return queue_.empty() && running_.empty(); }
   const BlockPool& blocks() const { return blocks_; }
   std::size_t waiting() const { return queue_.size(); }
-  std::size_t running() const { return running_.size(); }
+  std::span<Sequence* const> running() const { return running_; }
   std::uint64_t preemptions() const { return preemptions_; }
 
  private:
@@ -109,6 +119,8 @@ class Scheduler {
   bool TakeOver(Sequence& sequence, StepPlan& plan);
   bool MustWaitForSibling(const Sequence& sequence) const;
   void Preempt(Sequence& sequence, StepPlan& plan);
+  bool CachePrompt(const Sequence& sequence);
+  bool CacheAnswer(Sequence& sequence, std::int64_t before, std::vector<SnapshotId>& dropped);
 
   SchedulerLimits limits_;
   BlockPool blocks_;

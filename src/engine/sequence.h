@@ -15,6 +15,7 @@
 #include "engine/token_history.h"
 #include "kv8/request.h"
 #include "kvcache/layout.h"
+#include "kvcache/prefix_tree.h"
 
 namespace kv8 {
 
@@ -58,6 +59,7 @@ struct Sequence {
   int slot = -1;                              // of recurrent state
   std::vector<std::int64_t> snapshot_points;  // prompt lengths to keep the state at, ascending
   std::uint64_t last_prefill_step = 0;        // for taking turns
+  std::optional<SnapshotId> answer_snapshot;  // the last one of what it generated
   PromptRowSink prompt_rows;                  // may be empty
 
   TokenHistory history;

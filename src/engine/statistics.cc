@@ -97,15 +97,21 @@ void Statistics::OnRequest(const RequestRecord& record) {
   Observe(totals_.token_seconds, decode / static_cast<double>(longest - 1));
 }
 
-EngineStatistics Statistics::Snapshot(const Scheduler& scheduler) const {
+EngineStatistics Statistics::Snapshot(const Scheduler& scheduler, const KvCache& cache) const {
   EngineStatistics now = totals_;
   now.waiting = scheduler.waiting();
-  now.running = scheduler.running();
+  now.running = scheduler.running().size();
   now.preemptions = scheduler.preemptions();
   now.prefix_lookups = scheduler.prefix_counts().lookups;
   now.prefix_hits = scheduler.prefix_counts().hits;
   now.prefix_hit_blocks = scheduler.prefix_counts().blocks;
   now.prefix_snapshots = static_cast<std::uint64_t>(scheduler.tree().snapshots());
+  now.blocks = static_cast<std::uint64_t>(scheduler.blocks().capacity());
+  now.free_blocks = static_cast<std::uint64_t>(scheduler.blocks().free_count());
+  now.cached_blocks = static_cast<std::uint64_t>(scheduler.tree().blocks());
+  for (const SaturationCount& layer : cache.saturation()) {
+    now.saturated_values += layer.k + layer.v;
+  }
   return now;
 }
 

@@ -4,6 +4,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "kv8/statistics.h"
+#include "kvcache/kv_cache.h"
 
 namespace kv8 {
 
@@ -31,8 +32,8 @@ class Statistics {
   void OnChoice(FinishReason reason);
   void OnRequest(const RequestRecord& record);
 
-  /// Counters so far and the gauges of `scheduler`.
-  EngineStatistics Snapshot(const Scheduler& scheduler) const;
+  /// Counters so far and the gauges of `scheduler` and `cache`.
+  EngineStatistics Snapshot(const Scheduler& scheduler, const KvCache& cache) const;
 
  private:
   EngineStatistics totals_;

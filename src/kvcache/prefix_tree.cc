@@ -119,6 +119,21 @@ std::optional<SnapshotId> PrefixTree::DropSnapshot() {
   return std::exchange(node.snapshot, std::nullopt);
 }
 
+bool PrefixTree::DropSnapshot(SnapshotId snapshot) {
+  const auto found = std::find_if(snapshots_.begin(), snapshots_.end(),
+                                  [&](const Node* node) { return node->snapshot == snapshot; });
+  if (found == snapshots_.end()) return false;
+  (*found)->snapshot.reset();
+  snapshots_.erase(found);
+  return true;
+}
+
+std::vector<BlockId> PrefixTree::block_ids() const {
+  std::vector<BlockId> ids;
+  for (const Node* node : nodes_) ids.push_back(node->block);
+  return ids;
+}
+
 void PrefixTree::Evict(std::int64_t count, std::vector<SnapshotId>& dropped) {
   const std::int64_t wanted = pool_.free_count() + count;
   for (auto it = nodes_.begin(); it != nodes_.end() && pool_.free_count() < wanted;) {

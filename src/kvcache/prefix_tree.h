@@ -55,12 +55,15 @@ class PrefixTree {
   void AttachSnapshot(std::span<const TokenId> prompt, std::int64_t blocks, SnapshotId snapshot);
   /// Gives up the least recently used snapshot; nullopt when there is none.
   std::optional<SnapshotId> DropSnapshot();
+  /// Gives up this one; false when it is gone already.
+  bool DropSnapshot(SnapshotId snapshot);
 
   /// Gives up blocks that nobody else holds until `count` more are free in the pool or none is
   /// left. Appends the snapshots that went with them to `dropped`.
   void Evict(std::int64_t count, std::vector<SnapshotId>& dropped);
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(nodes_.size()); }
+  std::vector<BlockId> block_ids() const;
   std::int64_t snapshots() const { return static_cast<std::int64_t>(snapshots_.size()); }
 
  private:

@@ -55,8 +55,8 @@ class Simulation {
     CheckPlan();
     for (const PlanItem& item : plan_.items) Write(item);
     for (const PlanItem& item : plan_.items) Commit(item);
-    scheduler_.CachePrompts(plan_, taken_, dropped_);
-    for (const PlanHit& taken : taken_) snapshots_.insert(taken.snapshot);
+    scheduler_.CacheBlocks(plan_, keeps_, dropped_);
+    for (const PlanKeep& keep : keeps_) snapshots_.insert(keep.snapshot);
     for (const SnapshotId id : dropped_) EXPECT_EQ(snapshots_.erase(id), 1u);
     EXPECT_EQ(std::ssize(snapshots_), scheduler_.tree().snapshots());
     EXPECT_LE(std::ssize(snapshots_), limits_.max_snapshots);
@@ -192,7 +192,7 @@ class Simulation {
   std::map<const Sequence*, std::vector<Content>> saved_;
   std::set<SnapshotId> snapshots_;
   StepPlan plan_;
-  std::vector<PlanHit> taken_;
+  std::vector<PlanKeep> keeps_;
   std::vector<SnapshotId> dropped_;
 };
 
