@@ -17,6 +17,12 @@ class JsonWriter {
  public:
   /// Appends to `out`, which must outlive the writer.
   explicit JsonWriter(std::string& out) : out_(&out) {}
+  /// For a string that ends behind a member of an open object, or an element of an open array.
+  static JsonWriter Continuing(std::string& out) {
+    JsonWriter writer(out);
+    writer.first_ = false;
+    return writer;
+  }
 
   JsonWriter& BeginObject() { return Open('{'); }
   JsonWriter& EndObject() { return Close('}'); }

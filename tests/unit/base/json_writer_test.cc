@@ -18,6 +18,12 @@ TEST(JsonWriter, SeparatesMembersAndElements) {
   EXPECT_EQ(out, R"({"a":-1,"b":[null,true,{}],"c":[1]})");
 }
 
+TEST(JsonWriter, ContinuesAnOpenObject) {
+  std::string out = R"({"a":1)";
+  JsonWriter::Continuing(out).Key("b").BeginArray().Integer(2).EndArray().EndObject();
+  EXPECT_EQ(out, R"({"a":1,"b":[2]})");
+}
+
 TEST(JsonWriter, StringsReadBackAsTheyWere) {
   std::string text = "quote \" backslash \\ newline \n tab \t é 漢 😀 slash /";
   for (char c = 1; c < 0x20; ++c) text += c;

@@ -1,0 +1,178 @@
+#include "server/engine_service.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace kv8 {
+
+struct EngineService::Submission {
+  GenerationId id{};
+  std::vector<Request> requests;
+  std::shared_ptr<GenerationSink> sink;
+
+  // While it runs.
+  std::vector<RequestId> ids;
+  std::vector<Completion> completions;
+  std::size_t unfinished = 0;
+  bool cancelled = false;
+};
+
+EngineService::EngineService(std::unique_ptr<Engine> engine, Options options)
+    : options_(options), engine_(std::move(engine)) {
+  Publish(/*now=*/true);
+  thread_ = std::thread([this] { Run(); });
+}
+
+EngineService::~EngineService() {
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+Result<GenerationId> EngineService::Submit(std::vector<Request> requests,
+                                           std::shared_ptr<GenerationSink> sink) {
+  auto submission = std::make_unique<Submission>();
+  const std::size_t count = requests.size();
+  submission->requests = std::move(requests);
+  submission->sink = std::move(sink);
+  GenerationId id{};
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_) {
+      return Error{Code::kCancelled, "the server is shutting down", "", "use another server"};
+    }
+    if (count > options_.max_requests - requests_) {
+      return Error{Code::kResourceExhausted,
+                   fmt::format("{} requests are waiting or running, and {} more exceed the limit "
+                               "of {}",
+                               requests_, count, options_.max_requests),
+                   "", "try again later"};
+    }
+    requests_ += count;
+    id = submission->id = GenerationId{next_id_++};
+    commands_.submissions.push_back(std::move(submission));
+  }
+  wake_.notify_one();
+  return id;
+}
+
+void EngineService::Cancel(GenerationId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.cancellations.push_back(id);
+  }
+  wake_.notify_one();
+}
+
+void EngineService::Drain(std::chrono::milliseconds grace) {
+  const auto all_finished = [this] { return requests_ == 0; };
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  if (finished_.wait_for(lock, grace, all_finished)) return;
+  stopping_ = true;
+  wake_.notify_one();
+  finished_.wait(lock, all_finished);
+}
+
+std::shared_ptr<const EngineSnapshot> EngineService::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return snapshot_;
+}
+
+void EngineService::Run() {
+  for (;;) {
+    Commands commands = WaitForCommands();
+    for (auto& submission : commands.submissions) Start(std::move(submission));
+    for (const GenerationId id : commands.cancellations) CancelNow(id);
+    bool stopping = false;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping = stopping_ && commands_.submissions.empty();
+    }
+    if (stopping) break;
+    if (!running_.empty()) engine_->Step();
+    Publish(/*now=*/running_.empty());
+  }
+  while (!running_.empty()) CancelNow(running_.begin()->first);
+  Publish(/*now=*/true);
+}
+
+/// Sleeps unless there is something to run or to do.
+EngineService::Commands EngineService::WaitForCommands() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] {
+    return stopping_ || !running_.empty() || !commands_.submissions.empty() ||
+           !commands_.cancellations.empty();
+  });
+  return std::exchange(commands_, {});
+}
+
+void EngineService::Start(std::unique_ptr<Submission> taken) {
+  Submission& submission = *taken;
+  const GenerationId id = submission.id;
+  const std::size_t count = submission.requests.size();
+  submission.completions.resize(count);
+  submission.unfinished = count;
+  running_.emplace(id, std::move(taken));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto on_token = [&submission, i](const TokenEvent& event) {
+      if (!submission.cancelled && !submission.sink->OnToken(i, event)) submission.cancelled = true;
+      return !submission.cancelled;
+    };
+    const auto on_done = [this, id, i](Completion completion) {
+      Complete(id, i, std::move(completion));
+    };
+    auto submitted = engine_->Submit(std::move(submission.requests[i]), on_token, on_done);
+    if (!submitted.ok()) return Finish(id, std::move(submitted).error());
+    submission.ids.push_back(*submitted);
+  }
+  submission.sink->OnStart();
+}
+
+void EngineService::CancelNow(GenerationId id) {
+  const auto found = running_.find(id);
+  if (found == running_.end()) return;
+  found->second->cancelled = true;
+  Finish(id, Error{Code::kCancelled, "the request was cancelled", "", ""});
+}
+
+/// One of the submission's requests is over.
+void EngineService::Complete(GenerationId id, std::size_t request, Completion completion) {
+  const auto found = running_.find(id);
+  if (found == running_.end()) return;  // the submission ended before all of its requests had
+  Submission& submission = *found->second;
+  if (completion.error) return Finish(id, std::move(*completion.error));
+  if (submission.cancelled) return CancelNow(id);
+  submission.completions[request] = std::move(completion);
+  if (--submission.unfinished == 0) Finish(id, std::move(submission.completions));
+}
+
+/// Ends the submission and whatever of it still runs, and tells its sink.
+void EngineService::Finish(GenerationId id, Result<std::vector<Completion>> result) {
+  const auto node = running_.extract(id);
+  Submission& submission = *node.mapped();
+  submission.cancelled = true;  // of its requests' last tokens nobody hears
+  for (const RequestId running : submission.ids) engine_->Cancel(running);
+  submission.sink->OnDone(std::move(result));
+  {
+    const std::lock_guard lock(mutex_);
+    requests_ -= submission.completions.size();
+  }
+  finished_.notify_all();
+}
+
+void EngineService::Publish(bool now) {
+  const auto time = std::chrono::steady_clock::now();
+  if (!now && time - published_ < options_.snapshot_interval) return;
+  published_ = time;
+  auto snapshot = std::make_shared<const EngineSnapshot>(
+      EngineSnapshot{engine_->statistics(), engine_->kv_cache()});
+  const std::lock_guard lock(mutex_);
+  snapshot_ = std::move(snapshot);
+}
+
+}  // namespace kv8

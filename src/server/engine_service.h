@@ -1,0 +1,104 @@
+// The engine's thread: takes requests from other threads and hands out what comes of them.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "kv8/engine.h"
+
+namespace kv8 {
+
+/// Names a submission; never reused.
+enum class GenerationId : std::uint64_t {};
+
+/// Receives what comes of one submission. All calls are made by the engine's thread, which waits
+/// for them: they must be short.
+class GenerationSink {
+ public:
+  virtual ~GenerationSink() = default;
+
+  /// The engine has taken every request. Not called when it refuses one.
+  virtual void OnStart() {}
+  /// A token of the request with this index in the submission. False cancels the submission.
+  virtual bool OnToken(std::size_t request, const TokenEvent& event) = 0;
+  /// The last call, and always made: one completion per request; or why the engine refused or
+  /// failed, or kCancelled.
+  virtual void OnDone(Result<std::vector<Completion>> completions) = 0;
+};
+
+/// What the engine's thread publishes about itself.
+struct EngineSnapshot {
+  EngineStatistics statistics;
+  KvCacheInfo kv_cache;
+};
+
+/// Owns the engine and the thread that runs it. The thread sleeps while there is nothing to do.
+class EngineService {
+ public:
+  struct Options {
+    std::size_t max_requests = 1024;  // taken and not finished; what is beyond is refused
+    std::chrono::milliseconds snapshot_interval{100};  // least time between snapshots under load
+  };
+
+  EngineService(std::unique_ptr<Engine> engine, Options options);
+  /// Cancels what is not finished.
+  ~EngineService();
+
+  /// Puts requests in line, all or none. Errors: kResourceExhausted when the line is full;
+  /// kCancelled after Drain. What the engine has against them goes to the sink.
+  Result<GenerationId> Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink);
+  /// Ends a submission wherever it is; nothing for one that is finished.
+  void Cancel(GenerationId id);
+  /// Refuses new requests from now on and waits for those taken; cancels what is left after
+  /// `grace`.
+  void Drain(std::chrono::milliseconds grace);
+
+  /// At most snapshot_interval and one step old.
+  std::shared_ptr<const EngineSnapshot> snapshot() const;
+  const ModelInfo& model() const { return engine_->model(); }
+  const MemoryPlan& memory() const { return engine_->memory(); }
+
+ private:
+  struct Submission;
+  struct Commands {
+    std::vector<std::unique_ptr<Submission>> submissions;
+    std::vector<GenerationId> cancellations;
+  };
+
+  void Run();
+  Commands WaitForCommands();
+  void Start(std::unique_ptr<Submission> submission);
+  void CancelNow(GenerationId id);
+  void Complete(GenerationId id, std::size_t request, Completion completion);
+  void Finish(GenerationId id, Result<std::vector<Completion>> result);
+  void Publish(bool now);
+
+  const Options options_;
+  const std::unique_ptr<Engine> engine_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;      // of the engine's thread
+  std::condition_variable finished_;  // of Drain
+  Commands commands_;
+  std::uint64_t next_id_ = 1;
+  std::size_t requests_ = 0;  // taken and not finished
+  bool draining_ = false;
+  bool stopping_ = false;
+  std::shared_ptr<const EngineSnapshot> snapshot_;
+
+  // Of the engine's thread alone.
+  std::map<GenerationId, std::unique_ptr<Submission>> running_;
+  std::chrono::steady_clock::time_point published_;
+
+  std::thread thread_;
+};
+
+}  // namespace kv8

@@ -1,0 +1,40 @@
+// The OpenAI-compatible endpoints.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "kv8/error.h"
+#include "server/engine_service.h"
+#include "server/http/router.h"
+#include "server/openai/api_context.h"
+#include "server/task_queue.h"
+
+namespace kv8::openai {
+
+struct ApiOptions {
+  std::filesystem::path model_dir;  // tokenizer.json, and the chat template if there is one
+  std::string model_name;           // empty: the directory's name
+  std::size_t max_waiting = 1024;   // requests whose bodies wait to be read; more: 429
+};
+
+class Api {
+ public:
+  /// Reads what the endpoints need. `service` outlives the object.
+  /// Errors: those of reading tokenizer.json and the chat template.
+  static Result<std::unique_ptr<Api>> Create(EngineService& service, const ApiOptions& options);
+
+  /// Adds every endpoint. The object outlives the router's use.
+  void AddRoutes(Router& router);
+
+  const std::string& model_name() const { return context_.model_name; }
+
+ private:
+  Api(ApiContext context, std::size_t max_waiting);
+
+  const ApiContext context_;
+  TaskQueue tasks_;  // the last member: its tasks use the others
+};
+
+}  // namespace kv8::openai

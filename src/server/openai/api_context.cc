@@ -1,0 +1,31 @@
+#include "server/openai/api_context.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace kv8::openai {
+
+Result<void> ApiContext::CheckModel(const std::string& name) const {
+  if (name == model_name) return {};
+  return Error{Code::kNotFound, fmt::format("there is no model \"{}\"", name), "model",
+               fmt::format("ask for \"{}\"", model_name)};
+}
+
+Result<std::shared_ptr<const TokenConstraint>> ApiContext::Constrain(const OutputForm& form) const {
+  if (std::holds_alternative<std::monostate>(form)) {
+    return std::shared_ptr<const TokenConstraint>();
+  }
+  return Error{Code::kUnsupported, "structured output is not supported", "response_format",
+               "leave it out"};
+}
+
+Result<void> ApiContext::Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink,
+                                Responder& responder) const {
+  KV8_ASSIGN_OR_RETURN(const GenerationId id,
+                       service->Submit(std::move(requests), std::move(sink)));
+  responder.OnClose([engine = service, id] { engine->Cancel(id); });
+  return {};
+}
+
+}  // namespace kv8::openai

@@ -1,0 +1,29 @@
+// The answer to POST /v1/chat/completions, whole or as a stream.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/ordered_json.h"
+#include "server/engine_service.h"
+#include "server/http/responder.h"
+#include "server/openai/sampling_params.h"
+#include "text/tokenizer.h"
+
+namespace kv8::openai {
+
+/// What an answer needs beside the engine's events.
+struct ChatContext {
+  std::shared_ptr<Responder> responder;
+  const Tokenizer* tokenizer = nullptr;  // outlives the answer
+  std::string model;                     // as it is called in answers
+  StreamParams streaming;
+  int choices = 1;
+  OrderedJson tools;  // functions that the model may call; null: none
+  bool parallel_calls = true;
+  bool reasoning_open = false;  // the prompt ends inside a block of reasoning
+};
+
+std::shared_ptr<GenerationSink> AnswerChat(ChatContext context);
+
+}  // namespace kv8::openai

@@ -1,0 +1,24 @@
+// A conversation as the prompt of an engine request.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kv8/error.h"
+#include "kv8/types.h"
+#include "server/openai/api_context.h"
+#include "text/chat_template.h"
+
+namespace kv8::openai {
+
+struct ChatPrompt {
+  std::vector<TokenId> ids;
+  std::vector<std::int64_t> cache_points;
+  bool reasoning_open = false;  // it ends inside a block of reasoning
+};
+
+/// Renders and tokenizes. Errors: kUnsupported without a template; kInvalidArgument about
+/// "messages" for what the template refuses.
+Result<ChatPrompt> PrepareChat(const ApiContext& context, const ChatInput& input);
+
+}  // namespace kv8::openai

@@ -1,0 +1,75 @@
+#include "server/openai/chat_request.h"
+
+#include <limits>
+#include <utility>
+
+#include "server/openai/messages.h"
+
+namespace kv8::openai {
+namespace {
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+
+/// max_completion_tokens, or max_tokens as it was called before.
+Result<void> ReadMaxTokens(const RequestFields& body, Request& request) {
+  KV8_ASSIGN_OR_RETURN(const auto old_name, body.Integer("max_tokens", 1, kMaxInt));
+  KV8_ASSIGN_OR_RETURN(request.max_tokens, body.Integer("max_completion_tokens", 1, kMaxInt));
+  if (!request.max_tokens) {
+    request.max_tokens = old_name;
+  } else if (old_name && *old_name != *request.max_tokens) {
+    return body.Bad("max_completion_tokens", "contradicts \"max_tokens\"", "leave one out");
+  }
+  return {};
+}
+
+Result<void> ReadLogprobs(const RequestFields& body, Request& request) {
+  KV8_ASSIGN_OR_RETURN(const bool wanted, body.Bool("logprobs", false));
+  KV8_ASSIGN_OR_RETURN(const auto top, body.Integer("top_logprobs", 0, kMaxInt));
+  if (wanted) {
+    request.logprobs = static_cast<int>(top.value_or(0));
+  } else if (top.value_or(0) > 0) {
+    return body.Bad("top_logprobs", "needs \"logprobs\" to be true");
+  }
+  return {};
+}
+
+Result<void> ReadConversation(const RequestFields& body, ChatRequest& parsed) {
+  ChatInput& input = parsed.input;
+  KV8_ASSIGN_OR_RETURN(input.messages, ReadMessages(body));
+  KV8_ASSIGN_OR_RETURN(OrderedJson tools, ReadTools(body));
+  KV8_ASSIGN_OR_RETURN(parsed.tool_choice, ReadToolChoice(body, tools));
+  // A model that shall call none does not hear of them.
+  if (parsed.tool_choice.mode != ToolChoice::Mode::kNone) input.tools = std::move(tools);
+  KV8_ASSIGN_OR_RETURN(input.add_generation_prompt, body.Bool("add_generation_prompt", true));
+  KV8_ASSIGN_OR_RETURN(input.variables, ReadTemplateVariables(body));
+  ParseCallArguments(input.messages);
+  return {};
+}
+
+}  // namespace
+
+Result<OrderedJson> ReadTemplateVariables(const RequestFields& body) {
+  KV8_ASSIGN_OR_RETURN(const auto variables, body.Object("chat_template_kwargs"));
+  if (!variables) return OrderedJson(OrderedJson::object());
+  for (const char* taken : {"messages", "tools", "add_generation_prompt"}) {
+    if (variables->Find(taken) != nullptr) {
+      return variables->Bad(taken, "is a field of the request itself", "set that");
+    }
+  }
+  return variables->json();
+}
+
+Result<ChatRequest> ParseChatRequest(const OrderedJson& json) {
+  KV8_ASSIGN_OR_RETURN(const RequestFields body, RequestFields::Of(json));
+  ChatRequest parsed;
+  KV8_ASSIGN_OR_RETURN(parsed.model, body.RequiredString("model"));
+  KV8_RETURN_IF_ERROR(ReadConversation(body, parsed));
+  KV8_RETURN_IF_ERROR(ReadSampling(body, parsed.common));
+  KV8_RETURN_IF_ERROR(ReadMaxTokens(body, parsed.common));
+  KV8_RETURN_IF_ERROR(ReadLogprobs(body, parsed.common));
+  KV8_ASSIGN_OR_RETURN(parsed.form, ReadOutputForm(body));
+  KV8_ASSIGN_OR_RETURN(parsed.streaming, ReadStream(body));
+  return parsed;
+}
+
+}  // namespace kv8::openai

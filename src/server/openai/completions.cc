@@ -1,0 +1,27 @@
+// POST /v1/completions
+#include <utility>
+
+#include "server/openai/api_context.h"
+#include "server/openai/completion_answer.h"
+#include "server/openai/completion_request.h"
+
+namespace kv8::openai {
+
+Result<void> HandleCompletion(const ApiContext& context, const OrderedJson& body,
+                              const std::shared_ptr<Responder>& responder) {
+  KV8_ASSIGN_OR_RETURN(CompletionRequest parsed, ParseCompletionRequest(body));
+  KV8_RETURN_IF_ERROR(context.CheckModel(parsed.model));
+  KV8_ASSIGN_OR_RETURN(parsed.common.constraint, context.Constrain(parsed.form));
+  KV8_ASSIGN_OR_RETURN(std::vector<Request> requests, EngineRequests(parsed, context.tokenizer));
+  CompletionContext answer{.responder = responder,
+                           .tokenizer = &context.tokenizer,
+                           .model = context.model_name,
+                           .request = std::move(parsed),
+                           .prompts = {}};
+  if (answer.request.echo) {
+    for (const Request& request : requests) answer.prompts.push_back(request.prompt);
+  }
+  return context.Submit(std::move(requests), AnswerCompletion(std::move(answer)), *responder);
+}
+
+}  // namespace kv8::openai

@@ -1,0 +1,129 @@
+#include "server/openai/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace kv8::openai {
+namespace {
+
+constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
+                                                    "assistant", "tool",      "function"};
+constexpr std::array<std::string_view, 4> kTextParts = {"text", "input_text", "output_text",
+                                                        "refusal"};
+
+Error NotText(std::string path, std::string_view type) {
+  Error error =
+      BadField(std::move(path), fmt::format("is \"{}\"; this model reads text only", type),
+               "send parts of type \"text\"");
+  error.code = Code::kUnsupported;
+  return error;
+}
+
+Result<void> AppendPart(const OrderedJson& part, const std::string& path, std::string& text) {
+  KV8_ASSIGN_OR_RETURN(const RequestFields fields, RequestFields::Of(part, path));
+  KV8_ASSIGN_OR_RETURN(const std::string type, fields.RequiredString("type"));
+  if (std::find(kTextParts.begin(), kTextParts.end(), type) == kTextParts.end()) {
+    return NotText(fields.PathOf("type"), type);
+  }
+  KV8_ASSIGN_OR_RETURN(const std::string piece,
+                       fields.RequiredString(type == "refusal" ? "refusal" : "text"));
+  text += piece;
+  return {};
+}
+
+/// Earlier calls of an assistant.
+Result<void> CheckCalls(const RequestFields& message) {
+  KV8_ASSIGN_OR_RETURN(const OrderedJson* calls, message.Array("tool_calls"));
+  if (calls == nullptr) return {};
+  for (std::size_t i = 0; i < calls->size(); ++i) {
+    KV8_ASSIGN_OR_RETURN(
+        const RequestFields call,
+        RequestFields::Of((*calls)[i], ElementPath(message.PathOf("tool_calls"), i)));
+    KV8_ASSIGN_OR_RETURN(const auto function, call.Object("function"));
+    if (!function) return call.Bad("function", "is missing");
+    KV8_RETURN_IF_ERROR(function->RequiredString("name"));
+    const OrderedJson* arguments = function->Find("arguments");
+    if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
+      return function->Bad("arguments", "must be a string that holds a JSON object");
+    }
+  }
+  return {};
+}
+
+Result<OrderedJson> ReadMessage(const OrderedJson& json, const std::string& path) {
+  KV8_ASSIGN_OR_RETURN(const RequestFields fields, RequestFields::Of(json, path));
+  KV8_ASSIGN_OR_RETURN(const std::string role, fields.RequiredString("role"));
+  if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end()) {
+    return fields.Bad(
+        "role", fmt::format("is \"{}\"; it must be one of {}", role, fmt::join(kRoles, ", ")));
+  }
+  const OrderedJson* content = fields.Find("content");
+  if (content == nullptr && role != "assistant") return fields.Bad("content", "is missing");
+  for (const char* name : {"reasoning_content", "name", "tool_call_id"}) {
+    KV8_RETURN_IF_ERROR(fields.String(name));
+  }
+  KV8_RETURN_IF_ERROR(CheckCalls(fields));
+  OrderedJson message = json;
+  if (content != nullptr) {
+    KV8_ASSIGN_OR_RETURN(message["content"], ReadContent(*content, fields.PathOf("content")));
+  }
+  return message;
+}
+
+Result<void> CheckTool(const OrderedJson& tool, const std::string& path) {
+  KV8_ASSIGN_OR_RETURN(const RequestFields fields, RequestFields::Of(tool, path));
+  KV8_ASSIGN_OR_RETURN(const std::string type, fields.RequiredString("type"));
+  if (type != "function") {
+    Error error = fields.Bad("type", fmt::format("is \"{}\"; only functions are supported", type));
+    error.code = Code::kUnsupported;
+    return error;
+  }
+  KV8_ASSIGN_OR_RETURN(const auto function, fields.Object("function"));
+  if (!function) return fields.Bad("function", "is missing");
+  KV8_ASSIGN_OR_RETURN(const std::string name, function->RequiredString("name"));
+  // The name stands between angle brackets in the model's text.
+  if (name.empty() || name.find_first_of("<>\n\r") != std::string::npos) {
+    return function->Bad("name", "is no name of a function");
+  }
+  KV8_RETURN_IF_ERROR(function->String("description"));
+  KV8_RETURN_IF_ERROR(function->Object("parameters"));
+  return {};
+}
+
+}  // namespace
+
+Result<OrderedJson> ReadContent(const OrderedJson& content, const std::string& path) {
+  if (content.is_string() || content.is_null()) return content;
+  if (!content.is_array()) return BadField(path, "must be a string or an array of text parts");
+  std::string text;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    KV8_RETURN_IF_ERROR(AppendPart(content[i], ElementPath(path, i), text));
+  }
+  return OrderedJson(std::move(text));
+}
+
+Result<OrderedJson> ReadMessages(const RequestFields& body) {
+  KV8_ASSIGN_OR_RETURN(const OrderedJson* given, body.Array("messages"));
+  if (given == nullptr || given->empty()) return body.Bad("messages", "has no message");
+  OrderedJson messages = OrderedJson::array();
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    KV8_ASSIGN_OR_RETURN(OrderedJson message,
+                         ReadMessage((*given)[i], ElementPath(body.PathOf("messages"), i)));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+Result<OrderedJson> ReadTools(const RequestFields& body) {
+  KV8_ASSIGN_OR_RETURN(const OrderedJson* tools, body.Array("tools"));
+  if (tools == nullptr || tools->empty()) return OrderedJson();
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    KV8_RETURN_IF_ERROR(CheckTool((*tools)[i], ElementPath(body.PathOf("tools"), i)));
+  }
+  return *tools;
+}
+
+}  // namespace kv8::openai
