@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kv8/constraint.h"
 #include "kv8/error.h"
 #include "kv8/types.h"
 
@@ -42,6 +44,10 @@ struct Request {
   std::vector<TokenId> stop_ids;  // further stop ids
   std::vector<std::string> stop;  // stop strings; need a tokenizer.json in the model directory
   bool text = false;              // decode; implied by `stop`
+  /// What the output must look like, at its start; null: anything. Tokens that it forbids are never
+  /// chosen, stop ids come only where it is complete, and a choice ends where nothing may follow.
+  /// Log-probabilities stay those of the model without it.
+  std::shared_ptr<const TokenConstraint> constraint;
   /// Prompt lengths after which other requests may go on differently, such as the end of a system
   /// prompt: hints for the prefix cache.
   std::vector<std::int64_t> cache_points;

@@ -32,6 +32,20 @@ void ScoreRow(std::span<const TokenId> ids, std::int64_t position, std::span<con
   if (top > 0) score.top_logprobs.push_back(LogprobsOf(logits, best, top).top);
 }
 
+Error NotFinite(const Sequence& sequence, const std::filesystem::path& dir) {
+  return Error{
+      Code::kCorrupt,
+      fmt::format("the model computed logits that are not finite by position {}", sequence.size()),
+      dir.string(), "look for NaN in the weights: kv8 inspect DIR --check-finite"};
+}
+
+Error NothingAllowed(const Sequence& sequence) {
+  return Error{Code::kMismatch,
+               fmt::format("no token may follow at position {}, and the text is not complete",
+                           sequence.size()),
+               "constraint", "allow shorter or less deeply nested text"};
+}
+
 /// Notes whether any row cannot be sampled from.
 void CheckLogits(Sequence& sequence, ConstMatrix logits) {
   for (std::int64_t row = 0; row < logits.rows && sequence.finite; ++row) {
@@ -80,6 +94,7 @@ Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
   statistics_.OnSubmit();
   const RequestId id{next_id_++};
   auto record = MakeRecord(id, std::move(request), next_arrival_, limits_, tokenizer);
+  Constrain(*record, info_.stop_ids);
   record->on_token = std::move(on_token);
   record->on_done = std::move(on_done);
   if (const auto top = record->request.prompt_logprobs) {
@@ -132,7 +147,7 @@ void Engine::Impl::Commit(const StepPlan& plan) {
     if (!item.sequence->running()) continue;  // its request was cancelled in this step
     if (item.yields_token()) CheckLogits(*item.sequence, runner_->Logits(i));
     if (!item.sequence->finite) {
-      Fail(*item.sequence);
+      Fail(*item.sequence->request, NotFinite(*item.sequence, dir_));
       continue;
     }
     if (item.phase == Phase::kPrefill) CommitPrompt(item);
@@ -165,6 +180,9 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits) {
     // Log-probabilities are the model's own: taken before anything changes the logits.
     std::vector<float> raw;
     if (request.logprobs) raw.assign(values.begin(), values.end());
+    if (sequence.constraint && !sequence.constraint->Mask(values)) {
+      return Fail(record, NothingAllowed(sequence));
+    }
     Sampler::Adjust(request.sampling, sequence.history, values);
     const Verdict verdict = Verify(sampler_, sequence, static_cast<std::size_t>(row), values);
     NewToken chosen{verdict.token, {}};
@@ -178,6 +196,7 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits) {
     statistics_.OnVerify(drafted, accepted, record.completion.speculation);
     sequence.drafts.clear();
   }
+  if (sequence.constraint) sequence.constraint->ForgetDrafts();
   if (reason == FinishReason::kCancelled) {
     FinishAll(record, reason);
   } else if (reason != FinishReason::kNone) {
@@ -200,12 +219,8 @@ void Engine::Impl::FinishAll(RequestRecord& record, FinishReason reason) {
   }
 }
 
-void Engine::Impl::Fail(Sequence& sequence) {
-  RequestRecord& record = *sequence.request;
-  record.completion.error = Error{
-      Code::kCorrupt,
-      fmt::format("the model computed logits that are not finite by position {}", sequence.size()),
-      dir_.string(), "look for NaN in the weights: kv8 inspect DIR --check-finite"};
+void Engine::Impl::Fail(RequestRecord& record, Error error) {
+  record.completion.error = std::move(error);
   FinishAll(record, FinishReason::kError);
 }
 

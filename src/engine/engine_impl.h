@@ -46,7 +46,7 @@ class Engine::Impl {
   void CommitTokens(const PlanItem& item, Matrix logits);
   void Finish(Sequence& sequence, FinishReason reason);
   void FinishAll(RequestRecord& record, FinishReason reason);
-  void Fail(Sequence& sequence);
+  void Fail(RequestRecord& record, Error error);
   void DeliverFinished();
 
   const std::filesystem::path dir_;

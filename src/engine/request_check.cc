@@ -84,6 +84,9 @@ Result<void> CheckRequest(const Request& request, const RequestLimits& limits) {
     KV8_RETURN_IF_ERROR(CheckRange(static_cast<double>(point), 0,
                                    static_cast<double>(request.prompt.size()), "cache_points"));
   }
+  if (request.constraint && request.constraint->finished()) {
+    return Invalid("it allows no text but the empty one", "constraint", "leave it out");
+  }
   for (const std::string& stop : request.stop) {
     if (stop.empty()) return Invalid("a stop string is empty", "stop", "leave it out");
   }

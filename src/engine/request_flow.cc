@@ -56,6 +56,16 @@ std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::ui
   return record;
 }
 
+void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids) {
+  const Request& request = record.request;
+  if (!request.constraint) return;
+  std::vector<TokenId> stops = request.stop_ids;
+  if (!request.ignore_eos) stops.insert(stops.end(), stop_ids.begin(), stop_ids.end());
+  for (const auto& sequence : record.sequences) {
+    sequence->constraint.emplace(request.constraint->Clone(), stops);
+  }
+}
+
 FinishReason AppendToken(Sequence& sequence, NewToken token, std::span<const TokenId> stop_ids) {
   RequestRecord& record = *sequence.request;
   Choice& choice = ChoiceOf(sequence);
@@ -67,8 +77,10 @@ FinishReason AppendToken(Sequence& sequence, NewToken token, std::span<const Tok
       .request = record.completion.id, .choice = sequence.choice, .token = token.token};
   std::string text;
   if (sequence.text) text = sequence.text->Push(token.token);
-  if (IsStopId(record.request, stop_ids, token.token) ||
-      (sequence.text && sequence.text->stop() != nullptr)) {
+  const bool stop_id = IsStopId(record.request, stop_ids, token.token);
+  if (sequence.constraint && !stop_id) sequence.constraint->Push(token.token);
+  if (stop_id || (sequence.text && sequence.text->stop() != nullptr) ||
+      (sequence.constraint && sequence.constraint->finished())) {
     event.finish = FinishReason::kStop;
   } else if (sequence.size() == sequence.max_total) {
     event.finish = FinishReason::kLength;

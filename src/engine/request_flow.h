@@ -13,6 +13,10 @@ namespace kv8 {
 std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::uint64_t arrival,
                                           const RequestLimits& limits, const Tokenizer* tokenizer);
 
+/// Puts every sequence at the start of the request's constraint, if it has one. `stop_ids` are the
+/// checkpoint's.
+void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids);
+
 /// A chosen token and what the request asked to know about it.
 struct NewToken {
   TokenId token = 0;

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/constrained_output.h"
 #include "engine/sampler.h"
 #include "engine/text_output.h"
 #include "engine/token_history.h"
@@ -58,13 +59,14 @@ struct Sequence {
   std::vector<BlockId> blocks;
   int slot = -1;                              // of recurrent state
   std::vector<std::int64_t> snapshot_points;  // prompt lengths to keep the state at, ascending
-  std::uint64_t last_prefill_step = 0;        // for taking turns
   std::optional<SnapshotId> answer_snapshot;  // the last one of what it generated
+  std::uint64_t last_prefill_step = 0;        // for taking turns
   PromptRowSink prompt_rows;                  // may be empty
 
   TokenHistory history;
   bool finite = true;  // false once its logits were not; then its request ends with an error
   std::optional<TextOutput> text;
+  std::optional<ConstrainedOutput> constraint;
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t draft_count() const { return static_cast<std::int64_t>(drafts.size()); }

@@ -57,8 +57,7 @@ void Speculator::Propose(const StepPlan& plan) {
       const std::int64_t position = sequence.size() - 1 + sequence.draft_count();
       const std::span<float> row = logits.row(static_cast<std::int64_t>(i));
       if (!(sequence.finite = AllFinite(row))) continue;
-      Choose(sequence, row);
-      if (!WantsDraft(sequence)) continue;
+      if (!Choose(sequence, row) || !WantsDraft(sequence)) continue;
       next[kept++] = {&sequence, position, 1, static_cast<std::int64_t>(i)};
     }
     items_.resize(kept);
@@ -86,18 +85,21 @@ void Speculator::Refresh(const StepPlan& plan) {
   items_.erase(wanting, items_.end());
 }
 
-/// Appends the next draft of a sequence.
-void Speculator::Choose(Sequence& sequence, std::span<float> logits) {
+/// Appends the next draft of a sequence. False when its constraint leaves none.
+bool Speculator::Choose(Sequence& sequence, std::span<float> logits) {
   const SamplingOptions& options = sequence.request->request.sampling;
+  if (sequence.constraint && !sequence.constraint->MaskDraft(logits)) return false;
   Sampler::Adjust(options, sequence.history, logits);
   if (sampling_ == DraftSampling::kGreedy || options.temperature == 0) {
     sequence.drafts.push_back({ArgMaxToken(logits), {}});
-    return;
+  } else {
+    const std::int64_t position = sequence.size() + sequence.draft_count();
+    const Candidates& q = sampler_.Distribution(options, logits);
+    const double uniform = UniformAt(options.seed, sequence.choice, position, Draw::kDraft);
+    sequence.drafts.push_back({q.At(uniform), q});
   }
-  const std::int64_t position = sequence.size() + sequence.draft_count();
-  const Candidates& q = sampler_.Distribution(options, logits);
-  const double uniform = UniformAt(options.seed, sequence.choice, position, Draw::kDraft);
-  sequence.drafts.push_back({q.At(uniform), q});
+  if (sequence.constraint) sequence.constraint->PushDraft(sequence.drafts.back().token);
+  return true;
 }
 
 }  // namespace kv8

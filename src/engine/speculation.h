@@ -38,7 +38,7 @@ class Speculator {
 
  private:
   void Refresh(const StepPlan& plan);
-  void Choose(Sequence& sequence, std::span<float> logits);
+  bool Choose(Sequence& sequence, std::span<float> logits);
 
   Runner& runner_;
   DraftSampling sampling_;

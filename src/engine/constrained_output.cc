@@ -1,0 +1,46 @@
+#include "engine/constrained_output.h"
+
+#include <cassert>
+#include <limits>
+#include <utility>
+
+namespace kv8 {
+
+ConstrainedOutput::ConstrainedOutput(std::unique_ptr<TokenConstraint> start,
+                                     std::vector<TokenId> stop_ids)
+    : here_(std::move(start)), stop_ids_(std::move(stop_ids)) {}
+
+bool ConstrainedOutput::MaskAt(TokenConstraint& place, std::span<float> logits) {
+  mask_.assign(MaskWords(static_cast<std::int64_t>(logits.size())), 0);
+  place.FillMask(mask_);
+  for (const TokenId stop : stop_ids_) {
+    const auto id = static_cast<std::size_t>(stop);
+    const std::uint64_t bit = std::uint64_t{1} << (id % 64);
+    mask_[id / 64] = place.complete() ? mask_[id / 64] | bit : mask_[id / 64] & ~bit;
+  }
+  constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+  std::uint64_t any = 0;
+  for (std::size_t id = 0; id < logits.size(); ++id) {
+    const std::uint64_t allowed = mask_[id / 64] >> (id % 64) & 1;
+    logits[id] = allowed != 0 ? logits[id] : kForbidden;
+    any |= allowed;
+  }
+  return any != 0;
+}
+
+void ConstrainedOutput::Push(TokenId token) {
+  [[maybe_unused]] const bool accepted = here_->Accept(token);
+  assert(accepted);
+}
+
+bool ConstrainedOutput::MaskDraft(std::span<float> logits) {
+  if (!ahead_) ahead_ = here_->Clone();
+  return !ahead_->finished() && MaskAt(*ahead_, logits);
+}
+
+void ConstrainedOutput::PushDraft(TokenId token) {
+  // A stop id moves nothing: the target then chooses it too, or refuses it.
+  ahead_->Accept(token);
+}
+
+}  // namespace kv8

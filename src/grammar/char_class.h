@@ -1,0 +1,56 @@
+// Sets of Unicode characters, and the byte sequences that stand for them.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "grammar/program.h"
+
+namespace kv8 {
+
+struct CharRange {
+  char32_t first = 0;
+  char32_t last = 0;  // included
+
+  bool operator==(const CharRange&) const = default;
+};
+
+/// A set of Unicode scalar values, which surrogates are not.
+class CharClass {
+ public:
+  CharClass() = default;
+  static CharClass Of(char32_t c) { return CharClass().Add(c, c); }
+  static CharClass All() { return CharClass().Complement(); }
+
+  CharClass& Add(char32_t first, char32_t last);
+  CharClass& Add(const CharClass& other);
+  CharClass Complement() const;
+  CharClass Without(const CharClass& other) const;
+  CharClass Within(const CharClass& other) const;
+
+  bool empty() const { return ranges_.empty(); }
+  bool Has(char32_t c) const;
+  /// Ascending, disjoint and not adjacent.
+  const std::vector<CharRange>& ranges() const { return ranges_; }
+
+ private:
+  std::vector<CharRange> ranges_;
+};
+
+/// How characters are written in the text that is constrained.
+enum class TextForm {
+  kPlain,       // as UTF-8
+  kJsonString,  // in a JSON string: UTF-8, and the shortest escape where JSON demands one
+};
+
+/// Reads one character of `chars`, then goes on at `next`.
+Pc AddChars(ProgramBuilder& builder, const CharClass& chars, TextForm form, Pc next);
+
+/// `c` in that form.
+std::string Written(char32_t c, TextForm form);
+
+/// Characters that JSON strings must escape: `"`, `\` and controls.
+const CharClass& JsonEscaped();
+
+}  // namespace kv8

@@ -1,0 +1,143 @@
+#include "grammar/program.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace kv8 {
+
+ProgramBuilder::ProgramBuilder() {
+  program_.code.emplace_back();
+}
+
+Pc ProgramBuilder::Add(const Instruction& instruction) {
+  if (program_.code.size() >= kMaxInstructions) {
+    full_ = true;
+    return kReturnPc;
+  }
+  program_.code.push_back(instruction);
+  return static_cast<Pc>(program_.code.size() - 1);
+}
+
+Pc ProgramBuilder::Bytes(const ByteSet& set, Pc next) {
+  const auto index = static_cast<std::uint32_t>(program_.sets.size());
+  const auto [known, is_new] = set_index_.emplace(set, index);
+  if (is_new) program_.sets.push_back(set);
+  return Add({.op = Op::kBytes, .next = next, .operand = known->second});
+}
+
+Pc ProgramBuilder::Literal(std::string_view bytes, Pc next) {
+  for (std::size_t i = bytes.size(); i > 0 && !full_; --i) {
+    next = Bytes(ByteSet().set(static_cast<unsigned char>(bytes[i - 1])), next);
+  }
+  return next;
+}
+
+Pc ProgramBuilder::Either(Pc a, Pc b) {
+  return Add({.op = Op::kSplit, .next = a, .operand = b});
+}
+
+Pc ProgramBuilder::Call(RuleId rule, Pc next) {
+  return Add({.op = Op::kCall, .next = next, .operand = rule});
+}
+
+Pc ProgramBuilder::Loop(Pc body, std::uint32_t min, std::uint32_t max, Pc next) {
+  return Add({.op = Op::kLoop, .next = next, .operand = body, .min = min, .max = max});
+}
+
+Pc ProgramBuilder::OpenSplit(Pc next) {
+  return Either(next, next);
+}
+
+void ProgramBuilder::Close(Pc split, Pc body) {
+  if (!full_) program_.code[split].operand = body;
+}
+
+RuleId ProgramBuilder::AddRule() {
+  if (program_.entries.size() >= kMaxRules) {
+    full_ = true;
+    return 0;
+  }
+  program_.entries.push_back(kReturnPc);
+  return static_cast<RuleId>(program_.entries.size() - 1);
+}
+
+/// The least set that holds kReturnPc and every instruction that leads into it.
+void ProgramBuilder::FindProductive() {
+  const auto& code = program_.code;
+  std::vector<bool>& good = program_.productive;
+  good.assign(code.size(), false);
+  const auto is_good = [&](const Instruction& i) {
+    switch (i.op) {
+      case Op::kReturn:
+        return true;
+      case Op::kBytes:
+        return good[i.next] && program_.sets[i.operand].any();
+      case Op::kSplit:
+        return good[i.next] || good[i.operand];
+      case Op::kCall:
+        return good[i.next] && good[program_.entries[i.operand]];
+      case Op::kLoop:
+        return good[i.next] && (i.min == 0 || good[i.operand]);
+    }
+    return false;
+  };
+  std::vector<std::vector<Pc>> users(code.size());
+  for (Pc pc = 1; pc < code.size(); ++pc) {
+    const Instruction& i = code[pc];
+    users[i.next].push_back(pc);
+    if (i.op == Op::kCall) users[program_.entries[i.operand]].push_back(pc);
+    if (i.op == Op::kSplit || i.op == Op::kLoop) users[i.operand].push_back(pc);
+  }
+  std::vector<Pc> reached = {kReturnPc};
+  good[kReturnPc] = true;
+  while (!reached.empty()) {
+    const Pc pc = reached.back();
+    reached.pop_back();
+    for (const Pc user : users[pc]) {
+      if (good[user] || !is_good(code[user])) continue;
+      good[user] = true;
+      reached.push_back(user);
+    }
+  }
+}
+
+/// Refines one class of all bytes by every set.
+void ProgramBuilder::FindClasses() {
+  std::array<std::uint8_t, 256>& class_of = program_.class_of;
+  for (const ByteSet& set : program_.sets) {
+    std::array<int, 512> renamed;
+    renamed.fill(-1);
+    int classes = 0;
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      int& name = renamed[std::size_t{2} * class_of[byte] + (set[byte] ? 1 : 0)];
+      if (name < 0) name = classes++;
+      class_of[byte] = static_cast<std::uint8_t>(name);
+    }
+  }
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    if (class_of[byte] == program_.class_bytes.size()) {
+      program_.class_bytes.push_back(static_cast<std::uint8_t>(byte));
+    }
+  }
+}
+
+Result<Program> ProgramBuilder::Finish(RuleId start, std::string_view where) && {
+  if (full_) {
+    return Error{
+        Code::kResourceExhausted,
+        fmt::format("it needs more than {} instructions or {} rules", kMaxInstructions, kMaxRules),
+        std::string(where), "make it smaller"};
+  }
+  program_.start = program_.entries[start];
+  FindProductive();
+  if (!program_.productive[program_.start]) {
+    return Error{Code::kInvalidArgument, "no finite text satisfies it", std::string(where),
+                 "allow an end to every recursion"};
+  }
+  FindClasses();
+  return std::move(program_);
+}
+
+}  // namespace kv8

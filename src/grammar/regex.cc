@@ -1,0 +1,112 @@
+#include "grammar/regex.h"
+
+#include <algorithm>
+
+namespace kv8 {
+namespace {
+
+class RegexAdder {
+ public:
+  RegexAdder(ProgramBuilder& builder, TextForm form) : builder_(builder), form_(form) {}
+
+  Pc Add(const Regex& regex, Pc next) {
+    switch (regex.kind) {
+      case Regex::Kind::kEmpty:
+      case Regex::Kind::kStart:
+      case Regex::Kind::kEnd:
+        return next;
+      case Regex::Kind::kChars:
+        return AddChars(builder_, regex.chars, form_, next);
+      case Regex::Kind::kConcat:
+        for (std::size_t i = regex.parts.size(); i > 0; --i) next = Add(regex.parts[i - 1], next);
+        return next;
+      case Regex::Kind::kAny: {
+        Pc entry = Add(regex.parts.front(), next);
+        for (std::size_t i = 1; i < regex.parts.size(); ++i) {
+          entry = builder_.Either(entry, Add(regex.parts[i], next));
+        }
+        return entry;
+      }
+      case Regex::Kind::kRepeat:
+        return AddRepeat(regex, next);
+    }
+    return next;
+  }
+
+  Pc AnyText(Pc next) {
+    const Pc split = builder_.OpenSplit(next);
+    builder_.Close(split, AddChars(builder_, CharClass::All(), form_, split));
+    return split;
+  }
+
+ private:
+  Pc AddRepeat(const Regex& regex, Pc next) {
+    const Regex& body = regex.parts.front();
+    if (regex.max == 0) return next;
+    if (regex.max == 1) {
+      const Pc once = Add(body, next);
+      return regex.min == 1 ? once : builder_.Either(once, next);
+    }
+    if (regex.max == kNoLimit && regex.min <= 1) {
+      const Pc split = builder_.OpenSplit(next);
+      const Pc entry = Add(body, split);
+      builder_.Close(split, entry);
+      return regex.min == 1 ? entry : split;
+    }
+    // An empty iteration can stand for any number of them.
+    const std::uint32_t min = body.nullable() ? 0 : regex.min;
+    return builder_.Loop(Add(body, kReturnPc), min, regex.max, next);
+  }
+
+  ProgramBuilder& builder_;
+  TextForm form_;
+};
+
+bool StartsAnchored(const Regex& alternative) {
+  if (alternative.kind == Regex::Kind::kStart) return true;
+  return alternative.kind == Regex::Kind::kConcat && !alternative.parts.empty() &&
+         StartsAnchored(alternative.parts.front());
+}
+
+bool EndsAnchored(const Regex& alternative) {
+  if (alternative.kind == Regex::Kind::kEnd) return true;
+  return alternative.kind == Regex::Kind::kConcat && !alternative.parts.empty() &&
+         EndsAnchored(alternative.parts.back());
+}
+
+}  // namespace
+
+bool Regex::nullable() const {
+  const auto is_nullable = [](const Regex& part) { return part.nullable(); };
+  switch (kind) {
+    case Kind::kChars:
+      return false;
+    case Kind::kConcat:
+      return std::all_of(parts.begin(), parts.end(), is_nullable);
+    case Kind::kAny:
+      return std::any_of(parts.begin(), parts.end(), is_nullable);
+    case Kind::kRepeat:
+      return min == 0 || parts.front().nullable();
+    default:
+      return true;
+  }
+}
+
+Pc AddRegex(ProgramBuilder& builder, const Regex& regex, Anchoring anchoring, TextForm form,
+            Pc next) {
+  RegexAdder adder(builder, form);
+  if (anchoring == Anchoring::kWhole) return adder.Add(regex, next);
+  const bool has_alternatives = regex.kind == Regex::Kind::kAny;
+  const std::size_t count = has_alternatives ? regex.parts.size() : 1;
+  const Pc tail = adder.AnyText(next);
+  Pc entry = builder.Nothing();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Regex& alternative = has_alternatives ? regex.parts[i] : regex;
+    Pc way = adder.Add(alternative, EndsAnchored(alternative) ? next : tail);
+    if (!StartsAnchored(alternative)) way = adder.AnyText(way);
+    entry = builder.Either(way, entry);
+  }
+  return entry;
+}
+
+}  // namespace kv8

@@ -1,0 +1,84 @@
+// Turns one schema into rules; see json_schema.h for what it accepts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/ordered_json.h"
+#include "grammar/json_grammar.h"
+#include "grammar/program.h"
+#include "grammar/schema_merge.h"
+#include "kv8/error.h"
+
+namespace kv8 {
+
+class SchemaCompiler {
+ public:
+  explicit SchemaCompiler(const OrderedJson& root) : merger_(root), text_(builder_) {}
+
+  Result<Program> Compile(const OrderedJson& root) &&;
+
+ private:
+  struct Pending {
+    RuleId rule;
+    OrderedJson schema;
+    std::string path;
+  };
+  struct Property {
+    std::string name;
+    OrderedJson schema;
+    bool required = false;
+  };
+  struct Limits {
+    std::uint32_t min = 0;
+    std::uint32_t max = kNoLimit;
+  };
+  struct Bound {
+    OrderedJson value;  // a number
+    bool included = true;
+  };
+
+  /// The rule of a schema, compiled later; the same for equal schemas.
+  Result<RuleId> RuleOf(const OrderedJson& schema, const std::string& path);
+  Result<Pc> CallOf(const OrderedJson& schema, const std::string& path, Pc next);
+
+  // Each adds what reads a value of a flat schema, then returns.
+  Result<Pc> Body(const OrderedJson& schema, const std::string& path);
+  Result<Pc> Flat(const OrderedJson& schema, const std::string& path);
+  Result<Pc> Branches(OrderedJson schema, const char* keyword, const std::string& path);
+  Result<Pc> Listed(const OrderedJson& schema, const std::string& path);
+  Result<Pc> OfType(const std::string& type, const OrderedJson& schema, const std::string& path);
+  Result<Pc> ObjectOf(const OrderedJson& schema, const std::string& path);
+  Result<Pc> ArrayOf(const OrderedJson& schema, const std::string& path);
+  Result<Pc> StringOf(const OrderedJson& schema, const std::string& path);
+  Result<Pc> IntegerOf(const OrderedJson& schema, const std::string& path);
+  Result<Pc> NumberOf(const OrderedJson& schema, const std::string& path);
+
+  // Objects.
+  Result<std::vector<Property>> PropertiesOf(const OrderedJson& schema, const std::string& path);
+  Result<Pc> Members(const std::vector<Property>& properties, const OrderedJson& additional,
+                     const std::string& path);
+  Result<Pc> Pair(const Property& property, const std::string& path, Pc next);
+  Result<Pc> ExtraPair(const std::vector<Property>& properties, RuleId value, Pc next);
+
+  // Arrays.
+  Result<Pc> MoreItems(const OrderedJson& items, Limits limits, const std::string& path, Pc close);
+
+  static Result<Limits> LimitsOf(const OrderedJson& schema, const char* min, const char* max,
+                                 const std::string& path);
+  static Result<std::optional<Bound>> BoundOf(const OrderedJson& schema, bool lower,
+                                              const std::string& path);
+
+  SchemaMerger merger_;
+  ProgramBuilder builder_;
+  JsonGrammar text_;
+  std::unordered_map<std::string, RuleId> rules_;  // by the schema's text
+  std::vector<Pending> pending_;
+  std::size_t bytes_ = 0;  // of all schemas in rules_
+};
+
+}  // namespace kv8
