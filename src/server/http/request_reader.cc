@@ -64,7 +64,7 @@ std::size_t RequestReader::Feed(std::string_view bytes) {
 std::size_t RequestReader::FeedHead(std::string_view bytes) {
   const std::size_t skipped = LeadingLineBreaks(bytes);
   bytes.remove_prefix(skipped);
-  if (bytes.empty()) return skipped;
+  if (bytes.empty() || bytes == "\r") return skipped;
   boost::beast::error_code problem;
   const std::size_t used =
       parser_->parser.put(boost::asio::const_buffer(bytes.data(), bytes.size()), problem);
@@ -156,7 +156,7 @@ std::size_t RequestReader::FeedBody(std::string_view bytes) {
     Fail(413, fmt::format("The body has more than {} bytes.", limits_.body_bytes));
   } else if (problem) {
     Fail(400, fmt::format("The body is not what HTTP allows: {}.", problem.message()));
-  } else if (bytes.size() - used > limits_.header_bytes) {
+  } else if (!parser_->parser.is_done() && bytes.size() - used > limits_.header_bytes) {
     Fail(400, "A chunk's head or the trailer is too long.");
   }
   if (parser_->parser.is_done() && state_ != State::kFailed) {

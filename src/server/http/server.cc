@@ -98,10 +98,9 @@ Result<void> LoadTls(asio::ssl::context& tls, const HttpServerOptions& options) 
 
 class HttpServer::Impl {
  public:
-  Impl(HttpServerOptions options, Router router, Log& log)
+  Impl(HttpServerOptions options, Log& log)
       : options_(std::move(options)), context_(std::make_shared<SessionContext>()) {
     context_->limits = options_.limits;
-    context_->router = std::move(router);
     context_->cors_origin = options_.cors_origin;
     context_->log = &log;
   }
@@ -109,7 +108,7 @@ class HttpServer::Impl {
   Result<void> Open();
   std::string url() const;
   std::uint16_t port() const { return port_; }
-  const SessionContext& context() const { return *context_; }
+  SessionContext& context() { return *context_; }
 
   void Run();
   void Shutdown();
@@ -286,11 +285,14 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 HttpServer::~HttpServer() = default;
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Create(HttpServerOptions options, Router router,
-                                                       Log& log) {
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(router), log);
+Result<std::unique_ptr<HttpServer>> HttpServer::Create(HttpServerOptions options, Log& log) {
+  auto impl = std::make_unique<Impl>(std::move(options), log);
   KV8_RETURN_IF_ERROR(impl->Open());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+Router& HttpServer::router() {
+  return impl_->context().router;
 }
 
 std::uint16_t HttpServer::port() const {

@@ -41,10 +41,11 @@ class HttpServer {
   /// Binds and listens; nothing is answered before Run. `log` outlives the server.
   /// Errors: kInvalidArgument for an address that others reach without a key, keys that no header
   /// can hold, half a TLS pair; kIo for an address that cannot be bound; kCorrupt for PEM files.
-  static Result<std::unique_ptr<HttpServer>> Create(HttpServerOptions options, Router router,
-                                                    Log& log);
+  static Result<std::unique_ptr<HttpServer>> Create(HttpServerOptions options, Log& log);
   ~HttpServer();
 
+  /// Routes are added before Run.
+  Router& router();
   std::uint16_t port() const;
   /// "http://127.0.0.1:8000"
   std::string url() const;

@@ -1,0 +1,133 @@
+#include "server/http/exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace kv8 {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+
+struct Wired {
+  explicit Wired(ResponseFrame frame = {}, std::size_t limit = 1000)
+      : exchange(std::make_shared<Exchange>(std::move(frame), limit, [this] { ++wakes; })),
+        responder(std::make_unique<ExchangeResponder>(exchange)) {}
+
+  int wakes = 0;
+  std::shared_ptr<Exchange> exchange;
+  std::unique_ptr<ExchangeResponder> responder;
+};
+
+std::string BodyOf(const std::string& bytes) {
+  return bytes.substr(bytes.find("\r\n\r\n") + 4);
+}
+
+TEST(Exchange, SendsOnce) {
+  Wired w;
+  w.responder->Send(200, "text/plain", "one", {});
+  w.responder->Send(500, "text/plain", "two", {});
+  EXPECT_FALSE(w.responder->Write("three"));
+  const Exchange::Output output = w.exchange->Take();
+  EXPECT_THAT(output.bytes, EndsWith("\r\n\r\none"));
+  EXPECT_TRUE(output.complete);
+  EXPECT_FALSE(output.broken);
+}
+
+TEST(Exchange, StreamsInChunksAndWakesOncePerTake) {
+  Wired w;
+  w.responder->BeginStream(200, "text/event-stream", {});
+  EXPECT_TRUE(w.responder->Write("ab"));
+  EXPECT_TRUE(w.responder->Write(""));
+  EXPECT_EQ(w.wakes, 1);
+  Exchange::Output output = w.exchange->Take();
+  EXPECT_EQ(BodyOf(output.bytes), "2\r\nab\r\n");
+  EXPECT_FALSE(output.complete);
+  EXPECT_TRUE(w.responder->Write("0123456789abcdef"));
+  w.responder->End();
+  EXPECT_EQ(w.wakes, 2);
+  output = w.exchange->Take();
+  EXPECT_EQ(output.bytes, "10\r\n0123456789abcdef\r\n0\r\n\r\n");
+  EXPECT_TRUE(output.complete);
+  EXPECT_EQ(w.exchange->summary().body_bytes, 18u);
+}
+
+TEST(Exchange, StreamsBareToOldClients) {
+  Wired w({.http_1_0 = true, .keep_alive = true});
+  w.responder->BeginStream(200, "text/plain", {});
+  w.responder->Write("ab");
+  w.responder->End();
+  const std::string bytes = w.exchange->Take().bytes;
+  EXPECT_EQ(BodyOf(bytes), "ab");
+  EXPECT_THAT(bytes, HasSubstr("Connection: close\r\n"));
+  EXPECT_FALSE(w.exchange->summary().keep_alive);
+}
+
+TEST(Exchange, AnswersHeadWithoutABody) {
+  Wired w({.head_only = true});
+  w.responder->Send(200, "text/plain", "body", {});
+  const std::string bytes = w.exchange->Take().bytes;
+  EXPECT_EQ(BodyOf(bytes), "");
+  EXPECT_THAT(bytes, HasSubstr("Content-Length: 4\r\n"));
+}
+
+TEST(Exchange, CutsOffSlowReaders) {
+  Wired w({}, 1000);
+  w.responder->BeginStream(200, "text/plain", {});
+  const std::string piece(300, 'x');
+  EXPECT_TRUE(w.responder->Write(piece));
+  w.exchange->Take();  // on its way, and counted until the next Take
+  EXPECT_TRUE(w.responder->Write(piece));
+  const int wakes = w.wakes;
+  EXPECT_FALSE(w.responder->Write(piece));
+  EXPECT_EQ(w.wakes, wakes + 1) << "the session must hear of it while it waits for the client";
+  EXPECT_TRUE(w.exchange->overflowed());
+  EXPECT_FALSE(w.responder->Write("x"));
+}
+
+TEST(Exchange, TellsOfTheClientsEndOnce) {
+  Wired w;
+  int closed = 0;
+  w.responder->OnClose([&] { ++closed; });
+  w.exchange->Close();
+  w.exchange->Close();
+  EXPECT_EQ(closed, 1);
+  w.responder->OnClose([&] { ++closed; });
+  EXPECT_EQ(closed, 2) << "at once when the client has gone before";
+  w.responder->BeginStream(200, "text/plain", {});
+  EXPECT_FALSE(w.responder->Write("x"));
+}
+
+TEST(Exchange, ACompleteAnswerForgetsTheCallback) {
+  Wired w;
+  const auto held = std::make_shared<int>();
+  int closed = 0;
+  w.responder->OnClose([&closed, held] { ++closed; });
+  EXPECT_EQ(held.use_count(), 2);
+  w.responder->Send(200, "text/plain", "x", {});
+  EXPECT_EQ(held.use_count(), 1);
+  w.exchange->Close();
+  EXPECT_EQ(closed, 0);
+}
+
+TEST(Exchange, AResponderThatIsDroppedAnswers500) {
+  Wired w;
+  w.responder.reset();
+  const Exchange::Output output = w.exchange->Take();
+  EXPECT_THAT(output.bytes, HasSubstr("HTTP/1.1 500 "));
+  EXPECT_TRUE(output.complete);
+}
+
+TEST(Exchange, AStreamThatIsDroppedIsCutShort) {
+  Wired w;
+  w.responder->BeginStream(200, "text/plain", {});
+  w.responder.reset();
+  EXPECT_TRUE(w.exchange->Take().broken) << "the client must not take it for a whole one";
+}
+
+}  // namespace
+}  // namespace kv8
