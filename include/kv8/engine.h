@@ -56,6 +56,8 @@ struct KvCacheInfo {
   struct Layer {
     int layer = 0;  // number in the checkpoint; the draft layer has the number of target layers
     bool draft = false;
+    float k_scale = 1;  // real K = code * k_scale; 1 without kE4M3
+    float v_scale = 1;
     std::uint64_t saturated_k = 0;
     std::uint64_t saturated_v = 0;
   };

@@ -275,10 +275,15 @@ KvCacheInfo Engine::Impl::kv_cache() const {
                    .state_bytes = loaded_->model().SequenceLayout(loaded_->with_draft()).bytes(),
                    .scale_pack_id = loaded_->scale_pack_id()};
   const Model& model = loaded_->model();
+  const std::vector<StoreScales>& scales = loaded_->scales();
   for (int i = 0; i < static_cast<int>(plan.layers); ++i) {
-    const SaturationCount& clipped = runner_->cache().saturation()[static_cast<std::size_t>(i)];
+    const auto at = static_cast<std::size_t>(i);
+    const SaturationCount& clipped = runner_->cache().saturation()[at];
+    const StoreScales scale = scales.empty() ? StoreScales{} : scales[at];
     info.layers.push_back({.layer = model.LayerOfKv(i),
                            .draft = i >= model.KvLayers(false),
+                           .k_scale = scale.k,
+                           .v_scale = scale.v,
                            .saturated_k = clipped.k,
                            .saturated_v = clipped.v});
   }
