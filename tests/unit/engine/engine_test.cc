@@ -7,7 +7,10 @@
 #include <map>
 #include <numeric>
 
+#include "base/json.h"
 #include "support/golden.h"
+#include "support/scale_pack_fixture.h"
+#include "support/temp_dir.h"
 
 namespace kv8::test {
 namespace {
@@ -188,6 +191,30 @@ TEST(Engine, CancelsAtEveryStage) {
   EXPECT_EQ(engine->statistics().cancelled, 3u);
 }
 
+TEST(Engine, CancelsWhatGaveWay) {
+  EngineOptions options = Options();
+  options.max_model_len = 128;
+  options.max_num_seqs = 2;
+  options.kv_memory = Engine::Plan(options)->kv / 2 + Engine::Plan(options)->index / 2;
+  const auto engine = MakeEngine(options);
+  std::vector<TokenId> prompt = ShortPrompt();
+  prompt.resize(62);
+  std::vector<std::size_t> lengths;
+  const auto note = [&](const Completion& done) {
+    lengths.push_back(done.choices.front().token_ids.size());
+  };
+  engine->Submit(Prompt(prompt, 20), {}, note).value();
+  const RequestId later = engine->Submit(Prompt(prompt, 20), {}, note).value();
+  while (engine->statistics().preemptions == 0) ASSERT_TRUE(engine->Step());
+  engine->Cancel(later);
+  while (engine->Step()) {
+  }
+  ASSERT_EQ(lengths.size(), 2u);
+  EXPECT_LT(lengths[0], 20u);
+  EXPECT_EQ(lengths[1], 20u);
+  EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+}
+
 TEST(Engine, StopsOnAStopIdUnlessToldOtherwise) {
   const auto engine = MakeEngine(Options());
   Request request = Prompt(ShortPrompt(), 8);
@@ -298,6 +325,28 @@ TEST(EngineRefuses, OptionsThatCannotWork) {
 TEST(EngineRefuses, AnE4M3CacheWithoutScales) {
   const auto engine = Engine::Create(Options(KvDType::kE4M3));
   ASSERT_FALSE(engine.ok());
+}
+
+TEST(EngineRefuses, DraftsWithoutADraftHead) {
+  const TempDir dir;
+  CopyTinyModel(dir / "model");
+  const auto path = dir / "model" / "config.json";
+  Json config = Json::parse(Slurp(path));
+  config["text_config"].erase("mtp");
+  config["text_config"]["mtp_num_hidden_layers"] = 0;
+  std::filesystem::remove(path);  // a link to the original
+  WriteFile(path, config.dump());
+  EngineOptions options = Options();
+  options.model = dir / "model";
+  EXPECT_FALSE(MakeEngine(options)->model().has_draft_head);
+  options.speculative_tokens = 1;
+  ExpectRefused(options, Code::kInvalidArgument, "--speculative-tokens");
+}
+
+TEST(EngineRefuses, SharedAnswersWithoutAPrefixCache) {
+  EngineOptions options = Options();
+  options.cache_generated = true;
+  ExpectRefused(options, Code::kInvalidArgument, "--prefix-cache-memory");
 }
 
 TEST(EngineRefuses, AScalePackWithoutAnE4M3Cache) {

@@ -1,6 +1,7 @@
 // A prefix hit changes nothing but the time: same tokens, same bits of log-probability.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "kv8/engine.h"
@@ -36,7 +37,7 @@ std::vector<TokenId> Join(std::vector<TokenId> a, std::span<const TokenId> b) {
 
 class PrefixCache : public testing::TestWithParam<Setting> {
  protected:
-  std::unique_ptr<Engine> Open(std::int64_t prefix_memory, std::int64_t max_model_len = 448) {
+  std::unique_ptr<Engine> Open(std::int64_t prefix_memory, bool cache_generated = false) {
     EngineOptions options;
     options.model = BundledModel();
     options.kv_dtype = GetParam().dtype;
@@ -44,7 +45,7 @@ class PrefixCache : public testing::TestWithParam<Setting> {
       if (!std::filesystem::exists(dir_ / "pack")) MakePack(dir_ / "pack");
       options.scale_pack = dir_ / "pack";
     }
-    options.max_model_len = max_model_len;
+    options.max_model_len = 448;
     options.max_num_seqs = 3;
     options.prefill_chunk = 256;
     options.threads = 1;
@@ -52,6 +53,7 @@ class PrefixCache : public testing::TestWithParam<Setting> {
     // Makes rejection sampling use the draft's probabilities: any difference in them would show.
     options.draft_sampling = DraftSampling::kProbabilistic;
     options.prefix_cache_memory = prefix_memory;
+    options.cache_generated = cache_generated;
     auto engine = Engine::Create(options);
     if (!engine.ok()) throw std::runtime_error(engine.error().ToString());
     return std::move(engine).value();
@@ -100,6 +102,8 @@ TEST_P(PrefixCache, TheSamePromptAgain) {
   EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 256);
   EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 256);
   EXPECT_EQ(warm->statistics().prefix_hits, 2u);
+  EXPECT_EQ(warm->statistics().prefix_lookups, 3u);
+  EXPECT_EQ(warm->statistics().prefix_hit_blocks, 8u);
   EXPECT_EQ(warm->statistics().cached_tokens, 512u);
 }
 
@@ -117,6 +121,52 @@ TEST_P(PrefixCache, AConversationGoesOn) {
   EXPECT_EQ(ExpectSame(*warm, second), 192);
   const auto third = Ask(Join(second.prompt, Text(500, 50)));
   EXPECT_EQ(ExpectSame(*warm, third), 256);
+}
+
+/// What was generated is shared only when asked for: decode kernels round differently.
+TEST_P(PrefixCache, TheNextTurnFindsTheAnswerWhenAsked) {
+  Request first = Ask(Text(0, 100));
+  first.max_tokens = 100;
+  const auto plain = Open(kMemory);
+  const auto sharing = Open(kMemory, /*cache_generated=*/true);
+  const Answer answer = AnswerOf(*plain, first);
+  EXPECT_EQ(AnswerOf(*sharing, first).tokens, answer.tokens);
+
+  const auto turn = Join(Join(first.prompt, answer.tokens.front()), Text(300, 40));
+  EXPECT_EQ(ExpectSame(*plain, Ask(turn)), 64);
+  const Answer hit = AnswerOf(*sharing, Ask(turn));
+  EXPECT_EQ(hit.cached, 192);
+  // Rounding only. A state that is a token off moves it by tenths.
+  EXPECT_NEAR(hit.logprobs.front(), AnswerOf(*Open(0), Ask(turn)).logprobs.front(), 0.02);
+}
+
+TEST_P(PrefixCache, TellsWhoHoldsEachBlock) {
+  const auto engine = Open(kMemory);
+  AnswerOf(*engine, Ask(Text(0, 200)));
+  const auto submit = [&](std::vector<TokenId> prompt) {
+    return engine->Submit(Ask(std::move(prompt)), {}, {}).value();
+  };
+  const RequestId a = submit(Text(0, 200));
+  const RequestId b = submit(Text(0, 200));
+  const RequestId other = submit(Text(300, 100));
+  engine->Step();
+  std::map<std::vector<RequestId>, int> blocks;
+  std::int64_t free = 0;
+  std::int64_t cached = 0;
+  for (const KvBlockInfo& block : engine->pool_map()) {
+    EXPECT_EQ(block.holders, std::ssize(block.requests) + (block.cached ? 1 : 0));
+    free += block.holders == 0 ? 1 : 0;
+    cached += block.cached ? 1 : 0;
+    if (!block.requests.empty()) ++blocks[block.requests];
+  }
+  EXPECT_EQ(free, engine->kv_cache().free_blocks);
+  EXPECT_EQ(cached, engine->kv_cache().cached_blocks);
+  // Beside a draft head the last block of a hit is a copy for each.
+  const int shared = GetParam().drafts > 0 ? 2 : 3;
+  EXPECT_EQ((blocks[{a, b}]), shared);
+  EXPECT_EQ((blocks[{a}]), 4 - shared);
+  EXPECT_EQ((blocks[{b}]), 4 - shared);
+  EXPECT_EQ((blocks[{other}]), 2);
 }
 
 TEST_P(PrefixCache, ManyUsersOfOneSystemPrompt) {

@@ -11,6 +11,8 @@
 namespace kv8::test {
 namespace {
 
+using testing::HasSubstr;
+
 constexpr RequestLimits kLimits{.vocab = 100, .max_model_len = 64, .max_choices = 4};
 
 Request Valid() {
@@ -68,6 +70,16 @@ const std::vector<Defect>& Defects() {
 
 TEST(RequestCheck, AcceptsWhatFits) {
   EXPECT_TRUE(CheckRequest(Valid(), kLimits).ok());
+}
+
+TEST(RequestCheck, BlamesTheLimitThatWasHit) {
+  Request request = Valid();
+  request.max_tokens = 62;
+  RequestLimits limits = kLimits;
+  limits.checkpoint_len = 64;
+  EXPECT_THAT(CheckRequest(request, limits).error().remedy, HasSubstr("the checkpoint's limit"));
+  limits.checkpoint_len = 65;
+  EXPECT_THAT(CheckRequest(request, limits).error().remedy, HasSubstr("raise --max-model-len"));
 }
 
 TEST(RequestCheck, NamesTheFieldOfEveryDefect) {

@@ -97,7 +97,9 @@ class SpeculativeSampling : public testing::TestWithParam<DraftSampling> {};
 TEST_P(SpeculativeSampling, KeepsTheTargetsDistribution) {
   constexpr int kRequests = 200;
   constexpr int kTokens = 101;
-  const auto engine = MakeEngine(Options(2, GetParam()));
+  EngineOptions options = Options(2, GetParam());
+  options.threads = 2;
+  const auto engine = MakeEngine(options);
   RankStatistic statistic;
   for (int seed = 0; seed < kRequests; ++seed) {
     Request request;
@@ -123,7 +125,7 @@ TEST_P(SpeculativeSampling, KeepsTheTargetsDistribution) {
   EXPECT_LT(stats.accepted, stats.drafted * 9 / 10) << "too few refusals to show anything";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SpeculativeSampling,
+INSTANTIATE_TEST_SUITE_P(Long, SpeculativeSampling,
                          testing::Values(DraftSampling::kGreedy, DraftSampling::kProbabilistic),
                          [](const auto& param_info) {
                            return param_info.param == DraftSampling::kGreedy
@@ -177,6 +179,30 @@ TEST(Speculation, ReportsWhatWasDraftedAndAccepted) {
   // may be one without drafts.
   EXPECT_GE(s.steps + s.accepted + 1, 29);
   EXPECT_LE(s.steps + s.accepted + 1, 30);
+}
+
+TEST(Speculation, LogprobsAreThoseWithoutDrafts) {
+  Request request;
+  request.prompt = Golden("edge_65").Ints("input_ids");
+  request.max_tokens = 20;
+  request.ignore_eos = true;
+  request.logprobs = 2;
+  request.prompt_logprobs = 1;
+  const auto plain = MakeEngine(Options(0, DraftSampling::kGreedy))->Generate(request);
+  const auto drafted = MakeEngine(Options(3, DraftSampling::kGreedy))->Generate(request);
+  ASSERT_TRUE(plain.ok() && drafted.ok());
+  const auto values = [](const std::vector<PositionLogprobs>& positions) {
+    std::vector<float> all;
+    for (const PositionLogprobs& position : positions) {
+      all.push_back(position.chosen.logprob);
+      for (const TokenLogprob& top : position.top) all.push_back(top.logprob);
+    }
+    return all;
+  };
+  EXPECT_EQ(plain->prompt_logprobs.size(), 64u);
+  EXPECT_EQ(values(drafted->prompt_logprobs), values(plain->prompt_logprobs));
+  EXPECT_EQ(values(drafted->choices[0].logprobs), values(plain->choices[0].logprobs));
+  EXPECT_GT(drafted->speculation.accepted, 0);
 }
 
 TEST(Speculation, E4M3NeedsTheDraftsScales) {
