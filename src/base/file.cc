@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -59,6 +60,11 @@ Result<void> WriteAll(int fd, const std::filesystem::path& path, std::string_vie
   return {};
 }
 
+Error OutputExists(const std::filesystem::path& path) {
+  return Error{Code::kAlreadyExists, "the output exists already", path.string(),
+               "name another output, or move this one away"};
+}
+
 using RenameFn = Result<void>(const std::filesystem::path& from, const std::filesystem::path& to);
 
 Result<void> RenameOver(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -99,6 +105,24 @@ Error SystemError(const std::filesystem::path& path, std::string_view action, in
                fmt::format("cannot {}: {}", action, std::strerror(number)), path.string(), remedy};
 }
 
+bool PathExists(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::symlink_status(path, error).type() !=
+         std::filesystem::file_type::not_found;
+}
+
+bool IsPlainFileName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         std::none_of(name.begin(), name.end(), [](char c) {
+           return c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+         });
+}
+
+Result<void> CheckNewOutput(const std::filesystem::path& path) {
+  if (!PathExists(path)) return {};
+  return OutputExists(path);
+}
+
 Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t max_bytes) {
   KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
   const Descriptor fd(opened.first);
@@ -118,6 +142,15 @@ Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t ma
   }
   content.resize(done);
   return content;
+}
+
+Result<std::FILE*> OpenStream(const std::filesystem::path& path) {
+  KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
+  std::FILE* const stream = ::fdopen(opened.first, "rb");
+  if (stream != nullptr) return stream;
+  const int number = errno;
+  ::close(opened.first);
+  return SystemError(path, "open", number);
 }
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
@@ -157,14 +190,11 @@ Result<void> WriteNewFile(const std::filesystem::path& path, std::string_view co
 }
 
 Result<void> RenameNew(const std::filesystem::path& from, const std::filesystem::path& to) {
-  const Error exists{Code::kAlreadyExists, "the output exists already", to.string(),
-                     "name another output, or move this one away"};
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-  if (errno == EEXIST) return exists;
+  if (errno == EEXIST) return OutputExists(to);
   if (errno != EINVAL && errno != ENOSYS) return SystemError(to, "rename into place", errno);
   // A file system without the flag: the check is not atomic there, the rename still is.
-  std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(to, error))) return exists;
+  KV8_RETURN_IF_ERROR(CheckNewOutput(to));
   return RenameOver(from, to);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -12,9 +13,23 @@
 
 namespace kv8 {
 
+/// Whether anything has this name, a dangling or looping link too.
+bool PathExists(const std::filesystem::path& path);
+
+/// True for a name that stays in its directory: not empty, "." or "..", no separator, no control
+/// character.
+bool IsPlainFileName(std::string_view name);
+
+/// Errors: kAlreadyExists when an output would replace something.
+Result<void> CheckNewOutput(const std::filesystem::path& path);
+
 /// Whole content of a regular file.
 /// Errors: kNotFound, kIo, kResourceExhausted when the file is longer than `max_bytes`.
 Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t max_bytes);
+
+/// A regular file as a stream for reading; the caller closes it. Errors: kNotFound, kIo,
+/// kInvalidArgument for what is not a regular file.
+Result<std::FILE*> OpenStream(const std::filesystem::path& path);
 
 /// A read-only, private memory map of a whole regular file. Move-only; unmaps itself.
 class MappedFile {
@@ -46,7 +61,7 @@ Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view
 /// Errors: those of WriteFileAtomic and RenameNew.
 Result<void> WriteNewFile(const std::filesystem::path& path, std::string_view content);
 
-/// Renames a file or directory to a name that nothing has. Errors: kAlreadyExists, kIo.
+/// Renames a file or directory to a name that nothing has. Errors: those of CheckNewOutput; kIo.
 Result<void> RenameNew(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Makes the entries of a directory (creations, renames) survive a power cut. Errors: kIo.

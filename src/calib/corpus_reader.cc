@@ -14,20 +14,6 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
 
-/// Opens a regular file for reading; the caller closes it.
-Result<std::FILE*> OpenRegular(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  // Looked at first: opening a FIFO would wait for a writer.
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    return Error{Code::kInvalidArgument, "not a regular file", path.string(),
-                 "name a file; a corpus is read more than once"};
-  }
-  std::FILE* const stream = std::fopen(path.c_str(), "rbe");
-  if (stream == nullptr) return SystemError(path, "open", errno);
-  return stream;
-}
-
 bool IsBlank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -35,7 +21,7 @@ bool IsBlank(std::string_view line) {
 }  // namespace
 
 Result<CorpusFile> IdentifyCorpusFile(const std::filesystem::path& path) {
-  KV8_ASSIGN_OR_RETURN(std::FILE* const stream, OpenRegular(path));
+  KV8_ASSIGN_OR_RETURN(std::FILE* const stream, OpenStream(path));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> owner(stream, &std::fclose);
   CorpusFile file{.path = path};
   Sha256 hash;
@@ -77,7 +63,7 @@ std::string CorpusReader::Where() const {
 
 Result<void> CorpusReader::OpenFile() {
   const CorpusFile& file = files_[position_.file];
-  KV8_ASSIGN_OR_RETURN(std::FILE* const stream, OpenRegular(file.path));
+  KV8_ASSIGN_OR_RETURN(std::FILE* const stream, OpenStream(file.path));
   stream_.reset(stream);
   // The reader has its own buffer.
   std::setvbuf(stream, nullptr, _IONBF, 0);

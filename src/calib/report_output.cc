@@ -10,12 +10,8 @@ Result<void> CheckReportOutput(const std::filesystem::path& path) {
     return Error{Code::kInvalidArgument, "the output has no file name", path.string(),
                  "name a file, for example report.json"};
   }
+  KV8_RETURN_IF_ERROR(CheckNewOutput(path));
   std::error_code error;
-  // symlink_status: a dangling link is something that exists, too.
-  if (std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
-    return Error{Code::kAlreadyExists, "the output exists", path.string(),
-                 "name another --output, or move the file away"};
-  }
   const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(directory, error)) {
     return Error{Code::kNotFound, "the output's directory does not exist", directory.string(),

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.h"
 #include "base/sha256.h"
 #include "checkpoint/generation_config.h"
 #include "checkpoint/index.h"
@@ -20,13 +21,6 @@ namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
 constexpr const char* kSingleName = "model.safetensors";
-
-bool Exists(const std::filesystem::path& path) {
-  std::error_code error;
-  // symlink_status: a dangling or looping link is there, and opening it tells what is wrong.
-  return std::filesystem::symlink_status(path, error).type() !=
-         std::filesystem::file_type::not_found;
-}
 
 Result<void> CheckDirectory(const std::filesystem::path& dir) {
   std::error_code error;
@@ -83,7 +77,7 @@ Result<void> Checkpoint::ReadConfigs() {
   KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
   KV8_ASSIGN_OR_RETURN(config_, ParseModelConfig(json, path.string()));
   const auto generation = dir_ / "generation_config.json";
-  if (Exists(generation)) {
+  if (PathExists(generation)) {
     KV8_ASSIGN_OR_RETURN(const Json stop, ReadJsonFile(generation, kMaxConfigBytes));
     KV8_ASSIGN_OR_RETURN(stop_ids_, ParseStopIds(stop, config_.vocab, generation.string()));
   }
@@ -95,7 +89,7 @@ Result<void> Checkpoint::ReadTensors() {
   const auto path = dir_ / kIndexFile;
   TensorIndex index;
   std::map<std::string, std::size_t> opened;
-  if (Exists(path)) {
+  if (PathExists(path)) {
     KV8_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxIndexBytes));
     index_sha256_ = Sha256Hex(text);
     KV8_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path.string()));

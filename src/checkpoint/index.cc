@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
+
 namespace kv8 {
 namespace {
 
-bool IsPlainFileName(std::string_view name) {
+bool IsShardName(std::string_view name) {
   constexpr std::string_view kExtension = ".safetensors";
-  return name.size() > kExtension.size() && name.ends_with(kExtension) &&
-         name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
+  return IsPlainFileName(name) && name.size() > kExtension.size() && name.ends_with(kExtension);
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ Result<TensorIndex> ParseTensorIndex(const Json& json, std::string_view where) {
   }
   TensorIndex index;
   for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string() || !IsPlainFileName(file.get_ref<const std::string&>())) {
+    if (!file.is_string() || !IsShardName(file.get_ref<const std::string&>())) {
       return corrupt(fmt::format(
           "weight_map places tensor {} in {}; only a plain name ending in .safetensors can stand "
           "there",

@@ -6,9 +6,9 @@
 #include <limits>
 #include <set>
 
+#include "base/file.h"
 #include "base/json_fields.h"
 #include "scalepack/calibration_report.h"
-#include "scalepack/sha256sums.h"
 
 namespace kv8 {
 namespace {

@@ -45,11 +45,7 @@ Result<Places> ResolvePlaces(const MaterializeRequest& request) {
   KV8_ASSIGN_OR_RETURN(places.base, Resolve(request.base_checkpoint));
   KV8_ASSIGN_OR_RETURN(places.pack, Resolve(request.pack_dir));
   KV8_ASSIGN_OR_RETURN(places.output, Resolve(request.output_dir));
-  std::error_code error;
-  if (fs::symlink_status(request.output_dir, error).type() != fs::file_type::not_found) {
-    return Error{Code::kAlreadyExists, "the output exists already", request.output_dir.string(),
-                 "name a directory that does not exist, or remove this one first"};
-  }
+  KV8_RETURN_IF_ERROR(CheckNewOutput(request.output_dir));
   for (const fs::path& input : {places.base, places.pack}) {
     if (!IsInside(places.output, input)) continue;
     return Error{Code::kInvalidArgument, fmt::format("the output lies inside {}", input.string()),

@@ -170,8 +170,7 @@ Json ProvenanceToJson(const Provenance& provenance) {
 Result<std::optional<Provenance>> CheckProvenance(const Checkpoint& checkpoint,
                                                   const FoundScales& found) {
   const fs::path file = checkpoint.dir() / kProvenanceFile;
-  std::error_code error;
-  if (fs::symlink_status(file, error).type() == fs::file_type::not_found) {
+  if (!PathExists(file)) {
     KV8_RETURN_IF_ERROR(CheckNoMarkedShard(found, file));
     return std::optional<Provenance>();
   }

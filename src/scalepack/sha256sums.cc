@@ -64,13 +64,6 @@ Result<void> CheckListed(const fs::path& dir, const Sha256Sums& sums) {
 
 }  // namespace
 
-bool IsPlainFileName(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." &&
-         std::none_of(name.begin(), name.end(), [](char c) {
-           return c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-         });
-}
-
 Result<Sha256Sums> ParseSha256Sums(std::string_view text, std::string_view where) {
   Sha256Sums sums;
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -78,6 +71,9 @@ Result<Sha256Sums> ParseSha256Sums(std::string_view text, std::string_view where
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     std::string_view hash;
     std::string_view name;
+    if (line.ends_with('\r')) {
+      return BadLine(number, "ends in a carriage return; lines end in a newline alone", where);
+    }
     if (!SplitLine(line, &hash, &name)) {
       return BadLine(number, "is not of the form \"<SHA-256>  <file>\"", where);
     }

@@ -13,10 +13,6 @@ namespace kv8 {
 /// File name -> SHA-256, 64 lower-case hex digits.
 using Sha256Sums = std::map<std::string, std::string, std::less<>>;
 
-/// True for a name that stays in its directory: not empty, "." or "..", no separator, no control
-/// character.
-bool IsPlainFileName(std::string_view name);
-
 /// Parses lines of "<64 hex digits>  <name>" (or " *<name>"); a leading "./" is dropped.
 /// Errors: kCorrupt, naming the line: another form, a name that leaves the directory, a name twice,
 /// no line at all.

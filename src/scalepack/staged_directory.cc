@@ -17,16 +17,6 @@ namespace fs = std::filesystem;
 /// More leftovers of one process id than any accident makes.
 constexpr int kMaxAttempts = 1000;
 
-Error Exists(const fs::path& output) {
-  return Error{Code::kAlreadyExists, "the output exists already", output.string(),
-               "name a directory that does not exist, or remove this one first"};
-}
-
-bool IsThere(const fs::path& path) {
-  std::error_code error;
-  return fs::symlink_status(path, error).type() != fs::file_type::not_found;
-}
-
 /// The number distinguishes leftovers of a killed process that had the same id.
 Result<fs::path> MakeStaging(const fs::path& parent, const std::string& name) {
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
@@ -50,7 +40,7 @@ Result<StagedDirectory> StagedDirectory::Create(const fs::path& output, StepHook
                  "name the output by its absolute path"};
   }
   const fs::path clean = absolute.has_filename() ? absolute : absolute.parent_path();
-  if (IsThere(clean)) return Exists(output);
+  KV8_RETURN_IF_ERROR(CheckNewOutput(clean));
   fs::create_directories(clean.parent_path(), error);
   if (error) return SystemError(clean.parent_path(), "create", error.value());
   KV8_ASSIGN_OR_RETURN(fs::path staging,

@@ -4,12 +4,20 @@ import json
 import random
 import resource
 import signal
-import subprocess
-import sys
 import time
 import unittest
 
-from kv8_cli import BINARY, CORPUS, MODEL, QSA_LAYERS, REPO, Kv8TestCase, link_model, start
+from kv8_cli import (
+    BINARY,
+    CORPUS,
+    MODEL,
+    QSA_LAYERS,
+    REPO,
+    Kv8TestCase,
+    link_model,
+    peak_memory,
+    start,
+)
 
 DRAFT_LAYER = 12
 EXPECTED = REPO / "tests" / "golden" / "calibration_expected.json"
@@ -26,13 +34,6 @@ def documents(count):
 
 def tensor(layer, side):
     return f"model.layers.{layer}.self_attn.{side}_scale"
-
-PEAK_OF_CHILD = """
-import resource, subprocess, sys
-status = subprocess.call(sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-sys.exit(status)
-"""
 
 
 class CalibrateTest(Kv8TestCase):
@@ -208,11 +209,8 @@ class CalibrateTest(Kv8TestCase):
             corpus = self.file(f"{times}.jsonl", "".join(lines) * times)
             flags = ("--max-tokens", 500, "--quiet")
             arguments = self.calibrate(*flags, corpus=corpus, output=self.dir / f"{times}.json")
-            # Through a small process: a child's peak counts that of the process it was forked from.
-            probe = [sys.executable, "-c", PEAK_OF_CHILD, str(BINARY), *map(str, arguments)]
-            done = subprocess.run(probe, check=True, stdout=subprocess.PIPE, text=True)
-            peaks.append(int(done.stdout.splitlines()[-1]))
-        self.assertLess(peaks[1] - peaks[0], 8 * 1024)  # KiB
+            peaks.append(peak_memory(*arguments))
+        self.assertLess(peaks[1] - peaks[0], 8 << 20)
 
 
 if __name__ == "__main__":

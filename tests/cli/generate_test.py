@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from kv8_cli import BINARY, MODEL, REPO, Kv8TestCase, link_model, start
+from kv8_cli import BINARY, MODEL, REPO, Kv8TestCase, link_model, peak_memory, start
 
 PROMPT = "The table shows 644 crates, 45 of which came from"
 GENERATE = ("generate", "--model", MODEL)
@@ -38,6 +38,21 @@ class GenerateTest(Kv8TestCase):
         self.assertEqual(out["kv_cache"]["dtype"], "fp16")
         self.assertEqual(out["speculative"]["drafted"], 0)
         self.assertGreater(out["timings"]["decode_tokens_per_second"], 0)
+
+    def test_memory_is_the_weights_once_and_a_cache_as_long_as_the_request(self):
+        weights = sum(f.stat().st_size for f in MODEL.glob("*.safetensors"))
+        peak, planned = {}, {}
+        for tokens in (3 << 10, 12 << 10):
+            ids = self.ids(*(100 + i * 31 % 5000 for i in range(tokens)))
+            flags = ("--token-ids", ids, "--max-tokens", 2, "--ignore-eos")
+            cache = self.generate(*flags)["kv_cache"]
+            planned[tokens] = cache["bytes"] + cache["index_bytes"]
+            peak[tokens] = peak_memory(*GENERATE, "--json", *flags)
+        # 2 MiB: the ids as text and numbers. A byte for each pair of tokens would be 144.
+        grown = peak[12 << 10] - peak[3 << 10]
+        self.assertLess(abs(grown - (planned[12 << 10] - planned[3 << 10])), 2 << 20)
+        # Activations, tokenizer and libraries take 37 MiB; the weights a second time another 35.
+        self.assertLess(peak[12 << 10] - planned[12 << 10], weights + (50 << 20))
 
     def test_Cli11_prompt_comes_from_exactly_one_place(self):
         ids = self.generate("--prompt", PROMPT, "--max-tokens", 1)["prompt_token_ids"]

@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -20,7 +21,7 @@ BINARY = os.environ.get("KV8_BINARY", str(REPO / "build" / "release" / "kv8"))
 MODEL = REPO / "models" / "tiny-qwen4exp"
 CORPUS = REPO / "examples" / "corpus" / "calibration.jsonl"
 
-COMMANDS = ("inspect", "tokenize", "calibrate", "pack", "materialize", "generate", "score")
+COMMANDS = ("inspect", "tokenize", "calibrate", "pack", "materialize", "generate", "score", "serve")
 QSA_LAYERS = (3, 7, 11)  # of MODEL
 
 # A run that refuses its input takes less than a second; a sanitized binary takes longer.
@@ -52,6 +53,22 @@ def run(*arguments, timeout=120, **options):
     )
     seconds = time.monotonic() - start
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode(), seconds)
+
+
+PEAK_OF_CHILD = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)
+"""
+
+
+def peak_memory(*arguments):
+    """Runs kv8 to success and returns the most memory it had resident, in bytes."""
+    # Through a small process: a child's peak counts that of the process it was forked from.
+    probe = [sys.executable, "-c", PEAK_OF_CHILD, BINARY, *map(str, arguments)]
+    done = subprocess.run(probe, check=True, capture_output=True, text=True)
+    return int(done.stdout) * 1024
 
 
 def start(*arguments, **options):

@@ -26,6 +26,34 @@ TEST(ReadFile, RefusesWhatIsTooLongAbsentOrNoFile) {
   EXPECT_EQ(ReadFile(dir / "fifo", 4).error().code, Code::kInvalidArgument);
 }
 
+TEST(OpenStream, RefusesAFifoWithoutWaitingForItsWriter) {
+  const test::TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(OpenStream(dir / "fifo").error().code, Code::kInvalidArgument);
+  EXPECT_EQ(OpenStream(dir / "absent").error().code, Code::kNotFound);
+}
+
+TEST(PathExists, SeesDanglingAndLoopingLinks) {
+  const test::TempDir dir;
+  fs::create_symlink("nowhere", dir / "dangling");
+  fs::create_symlink("loop", dir / "loop");
+  EXPECT_TRUE(PathExists(dir / "dangling"));
+  EXPECT_TRUE(PathExists(dir / "loop"));
+  EXPECT_FALSE(PathExists(dir / "absent"));
+  EXPECT_EQ(CheckNewOutput(dir / "dangling").error().code, Code::kAlreadyExists);
+  EXPECT_TRUE(CheckNewOutput(dir / "absent").ok());
+}
+
+TEST(IsPlainFileName, RefusesWhatLeavesTheDirectoryOrHides) {
+  for (const char* const name : {"a", "..a", "a b", ".hidden"}) EXPECT_TRUE(IsPlainFileName(name));
+  for (const std::string_view name :
+       {std::string_view(""), std::string_view("."), std::string_view(".."),
+        std::string_view("a/b"), std::string_view("a\\b"), std::string_view("a\0b", 3),
+        std::string_view("a\n")}) {
+    EXPECT_FALSE(IsPlainFileName(name)) << name;
+  }
+}
+
 TEST(MappedFile, MovesItsMap) {
   const test::TempDir dir;
   test::WriteFile(dir / "f", "hello");

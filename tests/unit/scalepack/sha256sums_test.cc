@@ -27,6 +27,8 @@ TEST(ParseSha256Sums, RefusesOtherLines) {
         kHash + "  a\n\n", std::string(64, 'A') + "  a", kHash + "a  b", kHash + "  a\r\n"}) {
     EXPECT_TRUE(Refuses(ParseSha256Sums(bad, "S"), Code::kCorrupt, {"S", "line"})) << bad;
   }
+  EXPECT_TRUE(Refuses(ParseSha256Sums(kHash + "  a\r\n", "S"), Code::kCorrupt,
+                      {"line 1", "carriage return"}));
   EXPECT_TRUE(Refuses(ParseSha256Sums(kHash + "  a\n" + kHash + "  ./a\n", "S"), Code::kCorrupt,
                       {"line 2", "a second time"}));
 }
