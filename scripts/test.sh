@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
 # Builds kv8 and passes all of its checks and tests. Exit code 0 only if every one of them passed.
 #
-#   scripts/test.sh           what CI runs: checks, release build and all tests, sanitizers on parsers and threads
-#   scripts/test.sh --fast    without the sanitizers
-#   scripts/test.sh --full    also clang-tidy, every unit test under the sanitizers, and fuzzing: about an hour
+#   scripts/test.sh           everything, as CI runs it
+#   scripts/test.sh --fast    without clang-tidy, sanitizers and fuzzing
 #
 # One line per step as it ends, with its seconds; logs in build/test-logs/<step>.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-scope=ci
+fast=
 case "${1:-}" in
   "") ;;
-  --fast) scope=fast ;;
-  --full) scope=full ;;
+  --fast) fast=1 ;;
   *)
-    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
@@ -70,24 +68,14 @@ build() {
   cmake --preset "$preset" && cmake --build --preset "$preset" --target "$@"
 }
 
-parser_tests=(base_test checkpoint_test checkpoint_hostile_test text_test numeric_test)
-
-# run_programs PRESET NAME...: whole test programs of a preset, none of them may fail.
-run_programs() {
-  local preset=$1 name
-  shift
-  for name in "$@"; do
-    "$(find "build/$preset/tests" -name "$name" -type f -perm -u+x)" --gtest_brief=1 || return 1
-  done
-}
-
 # A sanitized build runs the forward pass some twenty times slower, so it takes the tests that
 # exercise every line on small inputs and leaves the long reference texts to the release build.
 sanitized_tests() {
-  ctest --preset "$1" --parallel "$(nproc)" --exclude-regex 'long_en|needle_mid|dialogue|Differential'
+  ctest --preset fuzz --parallel "$(nproc)" --exclude-regex 'long_en|needle_mid|dialogue|Differential'
 }
 
-# Only these start threads.
+# The programs that start threads.
+threaded_programs=(base_test calibrator_test engine_test)
 threaded_tests() {
   ctest --preset tsan --parallel "$(nproc)" --tests-regex 'ThreadPool|Engine|Calibrator' \
     --exclude-regex 'long_en|needle_mid'
@@ -109,17 +97,9 @@ tests scripts python3 -m unittest discover --start-directory tests/scripts --pat
 step release-build build release all &&
   tests release ctest --preset release --parallel "$(nproc)" &&
   tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py'
-case $scope in
-  ci)
-    # The parsers of untrusted files, and the thread pool. Building all tests with sanitizers takes ten minutes.
-    step asan-build build asan "${parser_tests[@]}" && step asan run_programs asan "${parser_tests[@]}"
-    step tsan-build build tsan base_test && step tsan run_programs tsan base_test
-    ;;
-  full)
-    step tidy scripts/check_tidy.sh
-    step asan-build build asan tests/all && tests asan sanitized_tests asan
-    step tsan-build build tsan base_test engine_test calibrator_test && tests tsan threaded_tests
-    step fuzz scripts/fuzz.sh 20
-    ;;
-esac
+if [[ -z $fast ]]; then
+  step tidy scripts/check_tidy.sh
+  step fuzz-build build fuzz all && tests sanitized sanitized_tests && step fuzz scripts/fuzz.sh 20
+  step tsan-build build tsan "${threaded_programs[@]}" && tests threads threaded_tests
+fi
 finish
