@@ -23,53 +23,44 @@ void Project(const Pass& pass, ConstMatrix x, const WeightView& weight, Matrix o
   pass.ops.linear(pass.context.ops, x, {&part, 1});
 }
 
-/// Some rows of one sequence.
-struct RowCut {
-  const SequenceRows* rows;
-  std::int64_t begin;
-  std::int64_t count;
-};
-
 /// The recurrence runs in rounds: row r of every sequence that may have to go back runs in round r,
 /// so that the state between its rows can be kept; all other rows run in round 0.
-std::vector<RowCut> CutsOfRound(const Batch& batch, std::int64_t round) {
-  std::vector<RowCut> cuts;
+std::int64_t Rounds(const Batch& batch) {
+  std::int64_t rounds = 1;
   for (const SequenceRows& rows : batch.sequences) {
-    if (rows.trail.empty()) {
-      if (round == 0) cuts.push_back({&rows, rows.row_begin, rows.row_count});
-    } else if (round < rows.row_count) {
-      cuts.push_back({&rows, rows.row_begin + round, 1});
-    }
+    if (!rows.trail.empty()) rounds = std::max(rounds, rows.row_count);
   }
-  return cuts;
+  return rounds;
 }
 
-/// Calls run(cuts) for each round, and keep(from, to) for each state to be kept after it.
-template <class Run, class Keep>
-void ForEachRound(const Batch& batch, Run&& run, Keep&& keep) {
-  std::int64_t round = 0;
-  for (auto cuts = CutsOfRound(batch, 0); !cuts.empty(); cuts = CutsOfRound(batch, ++round)) {
-    run(std::span<const RowCut>(cuts));
-    for (const RowCut& cut : cuts) {
-      const auto index = static_cast<std::size_t>(round);
-      if (index < cut.rows->trail.size()) keep(*cut.rows->state, cut.rows->trail[index]);
-    }
-  }
-}
-
-std::vector<GdnSlice> GdnSlices(std::span<const RowCut> cuts, int gdn_layer, Phase phase) {
-  std::vector<GdnSlice> slices;
-  for (const RowCut& cut : cuts) {
-    if (cut.rows->phase != phase) continue;
-    SequenceState& state = *cut.rows->state;
-    slices.push_back({cut.begin, cut.count, state.GdnConv(gdn_layer), state.GdnState(gdn_layer)});
+std::span<const GdnSlice> GdnSlices(const Pass& pass, int gdn_layer, std::int64_t round,
+                                    Phase phase) {
+  std::vector<GdnSlice>& slices = pass.context.workspace.gdn_slices;
+  slices.clear();
+  for (const SequenceRows& rows : pass.batch.sequences) {
+    const bool row_by_row = !rows.trail.empty();
+    if (rows.phase != phase || round >= (row_by_row ? rows.row_count : 1)) continue;
+    slices.push_back({rows.row_begin + round, row_by_row ? 1 : rows.row_count,
+                      rows.state->GdnConv(gdn_layer), rows.state->GdnState(gdn_layer)});
   }
   return slices;
 }
 
-std::vector<QsaSlice> QsaSlices(const Pass& pass, int kv_layer) {
+/// Keeps the states that a round has left and that may have to be gone back to.
+void FillGdnTrail(const Batch& batch, int gdn_layer, std::int64_t round) {
+  const auto index = static_cast<std::size_t>(round);
+  for (const SequenceRows& rows : batch.sequences) {
+    if (index >= rows.trail.size()) continue;
+    SequenceState& to = rows.trail[index];
+    std::ranges::copy(rows.state->GdnConv(gdn_layer), to.GdnConv(gdn_layer).begin());
+    std::ranges::copy(rows.state->GdnState(gdn_layer), to.GdnState(gdn_layer).begin());
+  }
+}
+
+std::span<const QsaSlice> QsaSlices(const Pass& pass, int kv_layer) {
   KvCache& cache = pass.context.cache;
-  std::vector<QsaSlice> slices;
+  std::vector<QsaSlice>& slices = pass.context.workspace.qsa_slices;
+  slices.clear();
   for (const SequenceRows& rows : pass.batch.sequences) {
     slices.push_back({rows.row_begin, rows.row_count, rows.first_position,
                       cache.Kv(kv_layer, rows.blocks), cache.Index(kv_layer, rows.blocks),
@@ -131,7 +122,8 @@ void FillPleTrail(const Pass& pass, const SequenceRows& rows, int ple_layer) {
 }  // namespace
 
 void PleBlock(const Pass& pass, const PleWeights& weights, int ple_layer, Matrix streams) {
-  std::vector<PleSlice> slices;
+  std::vector<PleSlice>& slices = pass.context.workspace.ple_slices;
+  slices.clear();
   for (const SequenceRows& rows : pass.batch.sequences) {
     slices.push_back({rows.row_begin, rows.row_count, rows.state->PleConv(ple_layer),
                       rows.state->PleContext(ple_layer)});
@@ -151,19 +143,16 @@ void GdnBlock(const Pass& pass, const LayerWeights& weights, int gdn_layer, Matr
   pass.ops.linear(pass.context.ops, w.x, parts);
   const Matrix core = w.core.Cols(0, w.z.cols);
   const GdnInputs inputs{w.qkv, w.z, w.b, w.a};
-  const auto run = [&](std::span<const RowCut> cuts, GdnFn* form, Phase phase) {
-    const std::vector<GdnSlice> slices = GdnSlices(cuts, gdn_layer, phase);
+  const auto run = [&](GdnFn* form, std::int64_t round, Phase phase) {
+    const auto slices = GdnSlices(pass, gdn_layer, round, phase);
     if (slices.empty()) return;
     form(pass.context.ops, pass.config.gdn, gdn.core, inputs, slices, pass.config.rms_eps, core);
   };
-  const auto run_both = [&](std::span<const RowCut> cuts) {
-    run(cuts, pass.ops.gdn_prefill, Phase::kPrefill);
-    run(cuts, pass.ops.gdn_decode, Phase::kDecode);
-  };
-  ForEachRound(pass.batch, run_both, [&](SequenceState& from, SequenceState& to) {
-    std::ranges::copy(from.GdnConv(gdn_layer), to.GdnConv(gdn_layer).begin());
-    std::ranges::copy(from.GdnState(gdn_layer), to.GdnState(gdn_layer).begin());
-  });
+  run(pass.ops.gdn_prefill, 0, Phase::kPrefill);
+  for (std::int64_t round = 0; round < Rounds(pass.batch); ++round) {
+    run(pass.ops.gdn_decode, round, Phase::kDecode);
+    FillGdnTrail(pass.batch, gdn_layer, round);
+  }
   Project(pass, core, gdn.out, w.y);
   Combine(pass, streams);
 }
@@ -178,7 +167,7 @@ void QsaBlock(const Pass& pass, const LayerWeights& weights, QsaLayerIds ids,
   ForwardObserver* observer = pass.context.observer;
   if (observer != nullptr) observer->OnKeyValue(ids.layer, w.key, w.value);
 
-  const std::vector<QsaSlice> slices = QsaSlices(pass, ids.kv_layer);
+  const auto slices = QsaSlices(pass, ids.kv_layer);
   SaturationCount& clipped =
       pass.context.cache.saturation()[static_cast<std::size_t>(ids.kv_layer)];
   pass.ops.kv_store(pass.context.ops, w.key, w.value, slices, &clipped);

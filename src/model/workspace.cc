@@ -4,7 +4,7 @@
 
 namespace kv8 {
 
-std::vector<Workspace::Field> Workspace::Fields() {
+std::array<Workspace::Field, Workspace::kFields> Workspace::Fields() {
   const GdnConfig& g = config_.gdn;
   const QsaConfig& q = config_.qsa;
   const std::int64_t hidden = config_.hidden;
@@ -12,7 +12,7 @@ std::vector<Workspace::Field> Workspace::Fields() {
   const std::int64_t queries = static_cast<std::int64_t>(q.query_heads) * q.head_dim;
   const std::int64_t keys = static_cast<std::int64_t>(q.kv_heads) * q.head_dim;
   const std::int64_t index = static_cast<std::int64_t>(q.index_heads) * q.index_dim;
-  return {{&x, hidden},
+  return {Field{&x, hidden},
           {&y, hidden},
           {&inject, config_.streams},
           {&qkv, g.conv_channels()},
@@ -31,7 +31,7 @@ std::vector<Workspace::Field> Workspace::Fields() {
 }
 
 void Workspace::Resize(std::int64_t rows) {
-  const std::vector<Field> fields = Fields();
+  const auto fields = Fields();
   std::int64_t cols = 0;
   for (const Field& field : fields) cols += field.cols;
   const std::int64_t chosen = rows * config_.qsa.budget_blocks;

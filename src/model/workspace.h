@@ -1,10 +1,14 @@
 // Activations of one forward pass, reused by every layer and every step.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "checkpoint/model_config.h"
+#include "ops/gdn.h"
+#include "ops/ple.h"
 #include "ops/qsa.h"
 #include "tensor/tensor_view.h"
 
@@ -42,13 +46,18 @@ class Workspace {
   Matrix draft_embedding;               // [T,H]
   std::vector<std::int64_t> positions;  // [T]
   BlockSelection selection;
+  // What each sequence of the batch is to one layer; here so that no layer takes memory of its own.
+  std::vector<GdnSlice> gdn_slices;
+  std::vector<QsaSlice> qsa_slices;
+  std::vector<PleSlice> ple_slices;
 
  private:
   struct Field {
     Matrix* view;
     std::int64_t cols;
   };
-  std::vector<Field> Fields();
+  static constexpr std::size_t kFields = 16;
+  std::array<Field, kFields> Fields();
 
   ModelConfig config_;
   std::vector<float> floats_;
