@@ -32,4 +32,12 @@ inline constexpr float kGdn = 5e-5f;
 /// Index keys, stored as FP16: FP32 and double may round to neighbours, 2^-11 of up to 4.
 inline constexpr float kIndexKey = 2e-3f;
 
+/// Attention on matrix units: queries and softmax weights rounded to FP16. A query's error of up to
+/// 2^-11 reaches scores of up to 10, and the exponential makes it relative; sums average it.
+inline constexpr float kHalfAttention = 4e-3f;
+
+/// A norm and a rotation on the device, whose sine, cosine and root err by two units in the last
+/// place.
+inline constexpr float kDeviceNorm = 4e-6f;
+
 }  // namespace kv8::tolerance

@@ -1,0 +1,86 @@
+#include "bench_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+namespace kv8::bench {
+
+void Must(const Result<void>& result) {
+  if (result.ok()) return;
+  fmt::print(stderr, "{}\n", result.error().ToString());
+  std::exit(1);
+}
+
+BenchDevice::BenchDevice()
+    : device_(Must(Device::Open())),
+      ops_(Must(cuda::CudaOps::Load(*device_, std::getenv("KV8_TEST_SM70") != nullptr
+                                                  ? cuda::CodeChoice::kSm70
+                                                  : cuda::CodeChoice::kForDevice))),
+      stream_(Must(device_->CreateStream())) {}
+
+std::byte* BenchDevice::Allocate(std::int64_t bytes) {
+  memory_.push_back(Must(device_->Allocate(bytes, "an operand")));
+  return memory_.back().data();
+}
+
+std::byte* BenchDevice::Repeat(std::span<const std::byte> block, std::int64_t bytes) {
+  std::byte* const to = Allocate(bytes);
+  const auto size = static_cast<std::int64_t>(block.size());
+  Must(stream_.Copy(to, block.data(), std::min(size, bytes)));
+  Must(stream_.Synchronize());
+  for (std::int64_t done = size; done < bytes;) {
+    const std::int64_t part = std::min(done, bytes - done);
+    Must(stream_.Copy(to + done, to, part));
+    done += part;
+  }
+  Must(stream_.Synchronize());
+  return to;
+}
+
+std::byte* BenchDevice::Random16(std::int64_t bytes, std::uint16_t mask, std::uint16_t bits) {
+  std::mt19937 engine(1);
+  std::vector<std::uint16_t> block(1 << 22);
+  for (std::uint16_t& value : block) {
+    value = static_cast<std::uint16_t>((engine() & mask) | bits);
+  }
+  return Repeat(std::as_bytes(std::span(block)), bytes);
+}
+
+float* BenchDevice::RandomFloats(std::int64_t count, float deviation) {
+  std::mt19937 engine(2);
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> block(1 << 20);
+  for (float& value : block) value = normal(engine);
+  return reinterpret_cast<float*>(Repeat(std::as_bytes(std::span(block)), count * 4));
+}
+
+double BenchDevice::MedianMicroseconds(const std::function<void()>& run) {
+  constexpr int kWarmUps = 3, kRuns = 21;
+  const DeviceEvent start = Must(device_->CreateEvent()), end = Must(device_->CreateEvent());
+  std::vector<double> times;
+  for (int i = 0; i < kWarmUps + kRuns; ++i) {
+    Must(stream_.Record(start));
+    run();
+    Must(stream_.Record(end));
+    Must(stream_.Synchronize());
+    if (i >= kWarmUps) times.push_back(1000.0 * Must(end.MillisecondsSince(start)));
+  }
+  std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+  return times[kRuns / 2];
+}
+
+double BenchDevice::MedianMicroseconds(int sets, const std::function<void(int)>& launch) {
+  Must(stream_.BeginCapture());
+  for (int i = 0; i < sets; ++i) launch(i);
+  const DeviceGraph graph = Must(stream_.EndCapture());
+  return MedianMicroseconds([&] { Must(stream_.Launch(graph)); }) / sets;
+}
+
+double BenchDevice::MedianCopyMicroseconds(void* to, const void* from, std::int64_t bytes) {
+  return MedianMicroseconds([&] { Must(stream_.Copy(to, from, bytes)); });
+}
+
+}  // namespace kv8::bench

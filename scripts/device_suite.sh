@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Builds and runs everything that needs a GPU, and prints one table. Exit code 0 only if all passed.
+#
+#   scripts/device_suite.sh [--no-bench] [--no-sanitizer]
+#
+# Needs nvcc, the GPU and its driver; and, from scripts/compile_device.py (any machine), the V100 code in
+# build/device. CMAKE_PREFIX_PATH may point at libraries that the machine lacks. Logs go to
+# build/device-logs.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+bench=true
+sanitizer=true
+for argument in "$@"; do
+  case $argument in
+    --no-bench) bench=false ;;
+    --no-sanitizer) sanitizer=false ;;
+    *)
+      sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+      exit 2
+      ;;
+  esac
+done
+
+logs=build/device-logs
+mkdir -p "$logs"
+rows=()
+failures=0
+
+# step NAME COMMAND...: runs it; a skipped test counts as a failure, because here nothing may be missing.
+step() {
+  local name=$1 start=$SECONDS result=ok tests
+  shift
+  if ! "$@" >"$logs/$name.log" 2>&1 || grep -q '^\[  SKIPPED \]' "$logs/$name.log"; then
+    result=FAILED
+    failures=$((failures + 1))
+    grep -nE 'error|Failure|FAILED|SKIPPED|=========' "$logs/$name.log" | head -n 40
+    tail -n 25 "$logs/$name.log"
+  fi
+  tests=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\{0,1\}.*/\1/p' "$logs/$name.log" | paste -sd+ | bc 2>/dev/null)
+  rows+=("| $name | $result | ${tests:-} | $((SECONDS - start)) |")
+}
+
+tests=build/cuda-ops/tests/unit
+ops_test=$tests/ops/cuda/cuda_ops_test
+# Small shapes of every kernel: the sanitizers run them a hundred times slower.
+sanitized='*MatchesTheOracle:*StoresTheSameBytes*:*PaddingRows*:*PaddingSlices*:*NaNs*:*ReplaysFromAGraph'
+
+device_tests() {
+  "$tests/device/device_test" --gtest_filter='-DeviceAbsence*' && "$tests/ops/cuda/device_lost_test"
+}
+sanitize() {
+  KV8_TEST_SMALL=1 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 \
+    "$ops_test" --gtest_filter="$sanitized"
+}
+
+step build bash -c 'cmake --preset cuda-ops && cmake --build --preset cuda-ops'
+step device device_tests
+step ops "$ops_test"
+step ops-sm70-code env KV8_TEST_SM70=1 "$ops_test"
+if $sanitizer; then
+  step memcheck sanitize memcheck
+  step racecheck sanitize racecheck
+fi
+if $bench; then
+  step bench build/cuda-ops/bench/ops/cuda/cuda_bench
+  step peer python3 bench/ops/cuda/peer_sdpa.py
+fi
+
+echo
+echo "| step | result | tests | seconds |"
+echo "| --- | --- | --- | --- |"
+printf '%s\n' "${rows[@]}"
+if $bench; then
+  echo
+  cat "$logs/bench.log" "$logs/peer.log"
+fi
+echo
+echo "$failures failures in $SECONDS seconds"
+[[ $failures -eq 0 ]]

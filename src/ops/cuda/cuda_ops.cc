@@ -1,0 +1,171 @@
+#include "ops/cuda/cuda_ops.h"
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "kvcache/layout.h"
+#include "ops/cuda/device_code.h"
+
+namespace kv8::cuda {
+namespace {
+
+static_assert(kTokensPerBlock == kBlockTokens && kRingTokens == kIndexRingTokens);
+
+constexpr int kBlockTokensOfKernels = 4;  // tokens of a selectable block
+constexpr int kMaxHeadDim = 256;
+
+Error Unsupported(std::string_view op, std::string what) {
+  return {Code::kUnsupported, std::move(what), std::string(op),
+          "run this model on the CPU, or give the op such a kernel"};
+}
+
+/// `got` is not among what the kernels have.
+Error NoKernel(std::string_view op, std::string_view dimension, std::int64_t got,
+               std::string_view have) {
+  return Unsupported(op, fmt::format("{} is {}, the GPU has {}", dimension, got, have));
+}
+
+/// The image of `code` that runs on `architecture`.
+std::span<const std::byte> ChooseImage(const DeviceCode& code, int architecture,
+                                       CodeChoice choice) {
+  const bool volta = architecture < 75;
+  if (choice == CodeChoice::kSm70 && !volta) return code.sm70_ptx;
+  return volta && !code.sm70_cubin.empty() ? code.sm70_cubin : code.fatbin;
+}
+
+Result<DeviceModule> LoadSource(Device& device, const DeviceCode& code, CodeChoice choice) {
+  const std::span<const std::byte> image = ChooseImage(code, device.info().architecture, choice);
+  if (image.empty()) {
+    return Error{Code::kUnsupported,
+                 fmt::format("this build has no code of {} for architecture {}", code.source,
+                             choice == CodeChoice::kSm70 ? 70 : device.info().architecture),
+                 fmt::format("GPU {} ({})", device.info().ordinal, device.info().name),
+                 "build with -DKV8_CUDA_SM70=ON or with a CUDA 12 toolkit"};
+  }
+  return device.LoadModule(image, code.source);
+}
+
+}  // namespace
+
+Result<CudaOps> CudaOps::Load(Device& device, CodeChoice choice) {
+  const std::span<const DeviceCode> sources = EmbeddedDeviceCode();
+  if (sources.empty()) {
+    return Error{Code::kUnsupported, "this build has no device code", "device cuda",
+                 "build with -DKV8_CUDA=ON and a CUDA toolkit, or use the CPU"};
+  }
+  CudaOps ops;
+  for (const DeviceCode& code : sources) {
+    KV8_ASSIGN_OR_RETURN(DeviceModule module, LoadSource(device, code, choice));
+    for (std::size_t i = 0; i < kKernelCount; ++i) {
+      if (kKernelNames[i].source != code.source) continue;
+      KV8_ASSIGN_OR_RETURN(ops.kernels_[i], module.Kernel(kKernelNames[i].kernel));
+    }
+    ops.modules_.push_back(std::move(module));
+  }
+  ops.run_ahead_ = choice == CodeChoice::kForDevice && device.info().architecture >= 80;
+  for (std::size_t i = 0; i < kKernelCount; ++i) {
+    if (kKernelNames[i].source != "sparse_attention") continue;
+    KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(
+        AttentionSharedBytes(kMaxHeadDim, PageType::kFp16, ops.run_ahead_)));
+  }
+  return ops;
+}
+
+Result<void> CudaOps::QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const {
+  constexpr int kWarps = 4;
+  constexpr std::string_view kOp = "qsa_store";
+  const auto fits = [](int dim) { return dim > 0 && dim % 16 == 0 && dim <= kMaxHeadDim; };
+  if (!fits(args.kv.head_dim) || !fits(args.index.index_dim)) {
+    return NoKernel(kOp, "head_dim or index_dim",
+                    fits(args.kv.head_dim) ? args.index.index_dim : args.kv.head_dim,
+                    "multiples of 16 up to 256");
+  }
+  if (args.rotary_dim > args.kv.head_dim || args.rotary_dim > args.index.index_dim) {
+    return NoKernel(kOp, "rotary_dim", args.rotary_dim, "at most head_dim and index_dim");
+  }
+  const int heads = args.query_heads + 2 * args.kv.kv_heads + args.index_heads + 1;
+  return stream.Launch(
+      Get(KernelId::kQsaStore),
+      {.grid_x = args.rows.count, .grid_y = CeilDiv(heads, kWarps), .block = 32 * kWarps}, &args);
+}
+
+Result<void> CudaOps::SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const {
+  constexpr std::string_view kOp = "select_blocks";
+  if (args.index.index_dim != 64 && args.index.index_dim != 128) {
+    return NoKernel(kOp, "index_dim", args.index.index_dim, "64 and 128");
+  }
+  if (args.block_tokens != kBlockTokensOfKernels) {
+    return NoKernel(kOp, "block_tokens", args.block_tokens, "4");
+  }
+  if (args.index_heads > 4) return NoKernel(kOp, "index_heads", args.index_heads, "at most 4");
+  if (args.max_blocks > args.budget_blocks) {
+    const KernelId scores =
+        args.index.index_dim == 64 ? KernelId::kIndexScores64 : KernelId::kIndexScores128;
+    KV8_RETURN_IF_ERROR(stream.Launch(Get(scores),
+                                      {.grid_x = CeilDiv(args.max_blocks, kKeysPerScoreBlock),
+                                       .grid_y = args.rows.count,
+                                       .block = 128},
+                                      &args));
+  }
+  return stream.Launch(Get(KernelId::kChooseBlocks), {.grid_x = args.rows.count, .block = 1024},
+                       &args);
+}
+
+Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const {
+  constexpr std::string_view kOp = "sparse_attention";
+  const bool e4m3 = args.kv.type == PageType::kE4M3;
+  KernelId id{};
+  switch (args.kv.head_dim) {
+    case 64:
+      id = e4m3 ? KernelId::kAttentionE4M3d64 : KernelId::kAttentionFp16d64;
+      break;
+    case 128:
+      id = e4m3 ? KernelId::kAttentionE4M3d128 : KernelId::kAttentionFp16d128;
+      break;
+    case 256:
+      id = e4m3 ? KernelId::kAttentionE4M3d256 : KernelId::kAttentionFp16d256;
+      break;
+    default:
+      return NoKernel(kOp, "head_dim", args.kv.head_dim, "64, 128 and 256");
+  }
+  if (args.block_tokens != kBlockTokensOfKernels) {
+    return NoKernel(kOp, "block_tokens", args.block_tokens, "4");
+  }
+  if (args.query_heads > 16 * args.kv.kv_heads) {
+    return NoKernel(kOp, "query heads per K/V head", args.query_heads / args.kv.kv_heads,
+                    "at most 16");
+  }
+  return stream.Launch(
+      Get(id),
+      {.grid_x = MaxAttentionSplits(args.budget_blocks),
+       .grid_y = args.kv.kv_heads,
+       .grid_z = args.rows.count,
+       .block = 128,
+       .shared_bytes = AttentionSharedBytes(args.kv.head_dim, args.kv.type, run_ahead_)},
+      &args);
+}
+
+Result<void> CudaOps::Gdn(DeviceStream& stream, const GdnArgs& args) const {
+  const int dim = args.key_dim;
+  if (args.value_dim != dim || (dim != 32 && dim != 128)) {
+    return NoKernel("gdn", "key_dim or value_dim", dim, "32 and 128, both alike");
+  }
+  const int heads = 2 * args.key_heads + args.value_heads;
+  const std::int64_t slices = args.slices.count;
+  KV8_RETURN_IF_ERROR(stream.Launch(Get(dim == 32 ? KernelId::kGdnConv32 : KernelId::kGdnConv128),
+                                    {.grid_x = heads,
+                                     .grid_y = slices,
+                                     .grid_z = CeilDiv(args.max_rows, kGdnConvRows),
+                                     .block = dim},
+                                    &args));
+  if (args.max_rows > kGdnConvRows) {
+    KV8_RETURN_IF_ERROR(stream.Launch(
+        Get(KernelId::kGdnConvState),
+        {.grid_x = CeilDiv(heads * dim, 128), .grid_y = slices, .block = 128}, &args));
+  }
+  return stream.Launch(
+      Get(dim == 32 ? KernelId::kGdnRecurrence32 : KernelId::kGdnRecurrence128),
+      {.grid_x = args.value_heads, .grid_y = slices, .block = dim == 32 ? 32 : 256}, &args);
+}
+
+}  // namespace kv8::cuda

@@ -1,0 +1,48 @@
+// The ops of the model on a CUDA device.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "device/device.h"
+#include "kv8/error.h"
+#include "ops/cuda/gdn.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/qsa_store.h"
+#include "ops/cuda/select_blocks.h"
+#include "ops/cuda/sparse_attention.h"
+
+namespace kv8::cuda {
+
+/// Which of the embedded code runs.
+enum class CodeChoice {
+  kForDevice,  // what was compiled for the device's architecture
+  kSm70,       // the V100's code, whatever the device: how it is tested without one
+};
+
+/// All kernels, loaded onto one device. Every op only enqueues: no allocation, no wait, and all
+/// addresses are read when the kernel runs, so calls can be captured in a graph.
+///
+/// Errors of every op: kUnsupported for dimensions that the kernels do not have (the limits stand
+/// in the op's header), naming both; those of DeviceStream::Launch.
+class CudaOps {
+ public:
+  /// Errors: kUnsupported when the build holds no code for this choice.
+  static Result<CudaOps> Load(Device& device, CodeChoice choice = CodeChoice::kForDevice);
+
+  Result<void> QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const;
+  Result<void> SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const;
+  Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;
+  Result<void> Gdn(DeviceStream& stream, const GdnArgs& args) const;
+
+ private:
+  CudaOps() = default;
+  const DeviceKernel& Get(KernelId id) const { return kernels_[static_cast<std::size_t>(id)]; }
+
+  std::vector<DeviceModule> modules_;
+  std::array<DeviceKernel, kKernelCount> kernels_;
+  bool run_ahead_ = false;  // the code starts copies before it needs them: from sm_80 on
+};
+
+}  // namespace kv8::cuda

@@ -1,0 +1,324 @@
+// Index scores on matrix units, then an exact radix selection. Contract: select_blocks.h.
+#include "ops/cuda/select_blocks.h"
+
+#include "ops/cuda/common.cuh"
+#include "ops/cuda/mma.cuh"
+
+namespace kv8::cuda {
+namespace {
+
+constexpr int kMaxHeads = 4;
+constexpr int kKeysPerPoolBlock = 16;  // 64 tokens in blocks of 4
+
+// ---- scores -----------------------------------------------------------------------------------
+
+constexpr int kScoreWarps = 4;
+constexpr int kTilesAtOnce = 2;  // 8 keys each; 6 blocks of a multiprocessor keep enough under way
+constexpr float kLowPart = 2048.0f;
+
+/// A row's index heads as FP16, relative to a power of two near each head's largest magnitude.
+template <int kDim>
+struct IndexQuery {
+  static constexpr int kPieces = kDim / 32;  // 16 bytes: 8 values, two steps of 4
+
+  /// Row h: head h, upper part; row h + 4: its lower part. The padding keeps rows off one bank.
+  std::uint16_t parts[2 * kMaxHeads][kDim + 8];
+  float scale[kMaxHeads];
+
+  /// By warp `head`; zeros past the last head.
+  __device__ void Stage(const float* query, int heads, int head) {
+    constexpr int kPerLane = kDim / 32;
+    float q[kPerLane];
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      q[i] = head < heads ? query[head * kDim + kPerLane * Lane() + i] : 0.0f;
+      largest = fmaxf(largest, fabsf(q[i]));
+    }
+    // The power of two at or below the largest magnitude: dividing by it is exact. Its reciprocal
+    // is finite for exponent fields 1 to 253, which the clamp keeps to.
+    const int field = min(max(static_cast<int>(Bits(WarpMax(largest)) >> 23), 1), 253);
+    const float inverse = __uint_as_float(static_cast<unsigned>(254 - field) << 23);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      const float x = q[i] * inverse;
+      const __half high = __float2half_rn(x);
+      const __half low = __float2half_rn((x - __half2float(high)) * kLowPart);
+      parts[head][kPerLane * Lane() + i] = __half_as_ushort(high);
+      parts[head + kMaxHeads][kPerLane * Lane() + i] = __half_as_ushort(low);
+    }
+    if (Lane() == 0) scale[head] = __uint_as_float(static_cast<unsigned>(field) << 23);
+  }
+
+  /// Fragments of step j: row g of the product is head g, upper part, row g + 8 its lower part;
+  /// rows 4 to 7 and 12 to 15 are zeros.
+  __device__ void Read(unsigned (&fragment)[4], int j) const {
+    const int g = Lane() / 4, t = Lane() % 4;
+    const int d = (4 * (j / 2) + t) * 8 + 4 * (j % 2);
+    const bool valid = g < kMaxHeads;
+    const int row = valid ? g : 0;
+    const uint2 high = *reinterpret_cast<const uint2*>(&parts[row][d]);
+    const uint2 low = *reinterpret_cast<const uint2*>(&parts[row + kMaxHeads][d]);
+    fragment[0] = valid ? high.x : 0u, fragment[1] = valid ? low.x : 0u;
+    fragment[2] = valid ? high.y : 0u, fragment[3] = valid ? low.y : 0u;
+  }
+};
+
+/// max(0, x), NaN staying NaN.
+__device__ __forceinline__ float Relu(float x) {
+  return x < 0.0f ? 0.0f : x;
+}
+
+/// Score of a tile's key `key` (0 or 1 of the lane's pair), in every lane of heads 0 to 3.
+__device__ __forceinline__ float HeadSum(float high, float low, float scale) {
+  float x = Relu(scale * fmaf(low, 1.0f / kLowPart, high));
+  x += __shfl_xor_sync(kFullWarp, x, 4);
+  return x + __shfl_xor_sync(kFullWarp, x, 8);
+}
+
+template <int kDim>
+__device__ void Score(const SelectBlocksArgs& a) {
+  using Query = IndexQuery<kDim>;
+  __shared__ const uint4* keys[kKeysPerScoreBlock / kKeysPerPoolBlock];
+  __shared__ __align__(16) Query query;
+  const int row = static_cast<int>(blockIdx.y);
+  const int sequence = a.rows.sequence[row];
+  if (sequence < 0) return;
+  const int complete = static_cast<int>((a.rows.position[row] + 1) / a.block_tokens);
+  const int first = static_cast<int>(blockIdx.x) * kKeysPerScoreBlock;
+  if (complete <= a.budget_blocks || first >= complete) return;
+  const int count = min(kKeysPerScoreBlock, complete - first);
+  for (int i = static_cast<int>(threadIdx.x); i * kKeysPerPoolBlock < count;
+       i += 32 * kScoreWarps) {
+    const std::int64_t block =
+        a.tables.blocks[sequence * a.tables.stride + first / kKeysPerPoolBlock + i];
+    keys[i] = reinterpret_cast<const uint4*>(a.index.data + block * kKeysPerPoolBlock * kDim);
+  }
+  query.Stage(a.index_query + static_cast<std::int64_t>(row) * a.index_heads * kDim, a.index_heads,
+              Warp());
+  __syncthreads();
+
+  const int g = Lane() / 4, t = Lane() % 4;
+  unsigned fragments[2 * Query::kPieces][4];
+#pragma unroll
+  for (int j = 0; j < 2 * Query::kPieces; ++j) query.Read(fragments[j], j);
+  const float scale = query.scale[g % kMaxHeads];
+  float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_blocks + first;
+  for (int begin = Warp() * kTilesAtOnce * 8; begin < count;
+       begin += kScoreWarps * kTilesAtOnce * 8) {
+    uint4 pieces[kTilesAtOnce][Query::kPieces];
+#pragma unroll
+    for (int n = 0; n < kTilesAtOnce; ++n) {
+      const int key = begin + 8 * n + g;
+#pragma unroll
+      for (int j = 0; j < Query::kPieces; ++j) {
+        pieces[n][j] = make_uint4(0, 0, 0, 0);
+        if (key >= count) continue;
+        pieces[n][j] =
+            __ldg(keys[key / kKeysPerPoolBlock] + key % kKeysPerPoolBlock * (kDim / 8) + 4 * j + t);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kTilesAtOnce; ++n) {
+      float d[4] = {};
+#pragma unroll
+      for (int j = 0; j < Query::kPieces; ++j) {
+        MmaFp16(d, fragments[2 * j], pieces[n][j].x, pieces[n][j].y);
+        MmaFp16(d, fragments[2 * j + 1], pieces[n][j].z, pieces[n][j].w);
+      }
+      const float even = HeadSum(d[0], d[2], scale);
+      const float odd = HeadSum(d[1], d[3], scale);
+      const int key = begin + 8 * n + 2 * t;
+      if (g == 0 && key < count) scores[key] = even;
+      if (g == 0 && key + 1 < count) scores[key + 1] = odd;
+    }
+  }
+}
+
+// ---- choice -----------------------------------------------------------------------------------
+
+constexpr int kChoiceThreads = 1024;
+constexpr int kChoiceWarps = kChoiceThreads / 32;
+static_assert(kChoiceWarps == 32);  // one lane each
+constexpr int kBins = 2048;
+constexpr int kCopies = 4;  // of the counters: most scores share few exponents, and would queue
+constexpr int kEach = 8;    // neighbouring scores that a thread takes at a time
+constexpr int kAtOnce = kEach * kChoiceThreads;
+
+/// Ranks like the score: non-negative floats order like their bits; NaN ranks lowest, as 0.
+__device__ __forceinline__ unsigned Rank(float score) {
+  return isnan(score) ? 0u : (Bits(score) & 0x7FFFFFFFu) + 1u;
+}
+
+struct ChoiceShared {
+  unsigned bins[kCopies][kBins];
+  unsigned warp_sums[kChoiceWarps];
+  unsigned bin, above;  // result of FindBin
+};
+
+/// Inclusive sum over the block's threads of up to two 16-bit counts in one word; *total gets the
+/// sum over all threads.
+__device__ unsigned BlockScan(unsigned x, ChoiceShared& s, unsigned* total) {
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const unsigned other = __shfl_up_sync(kFullWarp, x, offset);
+    if (Lane() >= offset) x += other;
+  }
+  __syncthreads();  // the last use of warp_sums is over
+  if (Lane() == 31) s.warp_sums[Warp()] = x;
+  __syncthreads();
+  unsigned sums = s.warp_sums[Lane()];
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const unsigned other = __shfl_up_sync(kFullWarp, sums, offset);
+    if (Lane() >= offset) sums += other;
+  }
+  *total = __shfl_sync(kFullWarp, sums, 31);
+  const unsigned before = __shfl_sync(kFullWarp, sums, max(Warp() - 1, 0));
+  return x + (Warp() > 0 ? before : 0u);
+}
+
+/// Ranks of the scores [first, first + kEach), 0 past the end. Rows of scores are 16-byte aligned
+/// and padded to 4, so whole vectors may be read.
+__device__ __forceinline__ void ReadRanks(unsigned (&ranks)[kEach], const float* scores, int first,
+                                          int count) {
+#pragma unroll
+  for (int i = 0; i < kEach; i += 4) {
+    const bool any = first + i < count;
+    const float4 v = any ? *reinterpret_cast<const float4*>(scores + first + i)
+                         : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float values[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      ranks[i + k] = first + i + k < count ? Rank(values[k]) : 0u;
+    }
+  }
+}
+
+/// Counts the ranks whose bits above `shift + bits` equal `prefix` by their next `bits` bits. Zero
+/// scores, of which relu makes many, are counted per warp before they meet the counter.
+__device__ void CountRanks(const float* scores, int count, unsigned prefix, int shift, int bits,
+                           ChoiceShared& s) {
+  for (int i = static_cast<int>(threadIdx.x); i < kBins * kCopies; i += kChoiceThreads) {
+    (&s.bins[0][0])[i] = 0;
+  }
+  __syncthreads();
+  unsigned* const counters = s.bins[Lane() % kCopies];
+  const unsigned mask = (1u << bits) - 1u;
+  unsigned zeros = 0;
+  for (int base = 0; base < count; base += kAtOnce) {
+    const int first = base + kEach * static_cast<int>(threadIdx.x);
+    unsigned ranks[kEach];
+    ReadRanks(ranks, scores, first, count);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (first + i >= count || ranks[i] >> (shift + bits) != prefix) continue;
+      if (ranks[i] == 1u) {
+        ++zeros;
+      } else {
+        atomicAdd(&counters[(ranks[i] >> shift) & mask], 1u);
+      }
+    }
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    zeros += __shfl_xor_sync(kFullWarp, zeros, offset);
+  }
+  if (Lane() == 0 && zeros != 0u) atomicAdd(&counters[(1u >> shift) & mask], zeros);
+  __syncthreads();
+}
+
+/// The bin in which the `wanted`-th highest rank lies, and how many ranks lie in bins above it.
+__device__ void FindBin(unsigned wanted, ChoiceShared& s) {
+  constexpr int kOwn = kBins / kChoiceThreads;
+  const int top = kBins - 1 - static_cast<int>(threadIdx.x) * kOwn;  // highest bins first
+  const auto ranks_in = [&](int bin) {
+    unsigned sum = 0;
+#pragma unroll
+    for (int copy = 0; copy < kCopies; ++copy) sum += s.bins[copy][bin];
+    return sum;
+  };
+  unsigned own = 0;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) own += ranks_in(top - i);
+  // Counts reach 2^18 and more: a scan of whole words.
+  unsigned total;
+  unsigned above = BlockScan(own, s, &total) - own;
+  if (above < wanted && above + own >= wanted) {
+    int bin = top;
+    while (above + ranks_in(bin) < wanted) above += ranks_in(bin--);
+    s.bin = static_cast<unsigned>(bin);
+    s.above = above;
+  }
+  __syncthreads();
+}
+
+/// Writes the ascending list of all blocks above rank `last`, and of the first `ties` at it.
+__device__ void WriteChoice(const float* scores, int count, unsigned last, unsigned ties,
+                            std::int32_t* out, ChoiceShared& s) {
+  unsigned above_before = 0, ties_before = 0;
+  for (int base = 0; base < count; base += kAtOnce) {
+    const int first = base + kEach * static_cast<int>(threadIdx.x);
+    unsigned ranks[kEach];
+    ReadRanks(ranks, scores, first, count);
+    unsigned own = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (first + i < count) own += ranks[i] > last ? 0x10000u : ranks[i] == last ? 1u : 0u;
+    }
+    unsigned total;
+    const unsigned before = BlockScan(own, s, &total) - own;
+    unsigned above_here = above_before + (before >> 16);
+    unsigned ties_here = ties_before + (before & 0xFFFFu);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const bool above = first + i < count && ranks[i] > last;
+      const bool tie = first + i < count && ranks[i] == last;
+      if (above || (tie && ties_here < ties)) out[above_here + min(ties_here, ties)] = first + i;
+      above_here += above ? 1u : 0u;
+      ties_here += tie ? 1u : 0u;
+    }
+    above_before += total >> 16;
+    ties_before += total & 0xFFFFu;
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, 6)
+    kv8_index_scores_64(const SelectBlocksArgs args) {
+  Score<64>(args);
+}
+extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, 6)
+    kv8_index_scores_128(const SelectBlocksArgs args) {
+  Score<128>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(kChoiceThreads)
+    kv8_choose_blocks(const SelectBlocksArgs a) {
+  __shared__ ChoiceShared s;
+  const int row = static_cast<int>(blockIdx.x);
+  if (a.rows.sequence[row] < 0) return;
+  const int complete = static_cast<int>((a.rows.position[row] + 1) / a.block_tokens);
+  std::int32_t* const out = a.blocks + static_cast<std::int64_t>(row) * a.budget_blocks;
+  const int chosen = min(complete, a.budget_blocks);
+  if (threadIdx.x == 0) a.counts[row] = chosen;
+  if (complete <= a.budget_blocks) {
+    for (int i = static_cast<int>(threadIdx.x); i < complete; i += kChoiceThreads) out[i] = i;
+    return;
+  }
+  const float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_blocks;
+  unsigned wanted = static_cast<unsigned>(chosen), prefix = 0;
+  constexpr int kShift[] = {20, 10, 0}, kBits[] = {11, 10, 10};  // ranks have 31 bits
+#pragma unroll
+  for (int pass = 0; pass < 3; ++pass) {
+    CountRanks(scores, complete, prefix, kShift[pass], kBits[pass], s);
+    FindBin(wanted, s);
+    prefix = (prefix << kBits[pass]) | s.bin;
+    wanted -= s.above;
+    __syncthreads();  // bin and above are read
+  }
+  WriteChoice(scores, complete, prefix, wanted, out, s);
+}
+
+}  // namespace kv8::cuda

@@ -1,0 +1,34 @@
+// Scores of index keys and the exact choice of the best.
+#pragma once
+
+#include "ops/cuda/device_types.h"
+
+namespace kv8::cuda {
+
+/// The contract of ops/qsa.h (SelectBlocks), as two kernels: scores, then the choice.
+///
+/// Shapes   T = rows.count, Di = index.index_dim
+/// Limits   block_tokens 4; Di 64 or 128; at most 4 index heads; max_blocks a multiple of 4
+/// Numbers  iq as two FP16 parts relative to its head's largest magnitude, which leaves 2^-22 of
+///          that; products summed in FP32. Ties go to the lower block; NaN ranks below every
+///          number.
+/// Effects  writes blocks and counts, not for padding rows; scores is overwritten. Keys and scores
+///          of rows that select everything they see are not touched.
+struct SelectBlocksArgs {
+  RowsView rows;
+  BlockTables tables;
+  IndexPoolView index;
+  std::int32_t index_heads;
+  std::int32_t block_tokens;
+  std::int32_t budget_blocks;
+  std::int32_t max_blocks;   // bound of the complete blocks that any row of the call sees
+  const float* index_query;  // [T,index_heads,Di]
+  float* scores;             // [T,max_blocks], 16-byte aligned
+  std::int32_t* blocks;      // [T,budget_blocks]
+  std::int32_t* counts;      // [T]
+};
+
+/// Keys that one block of the score kernel covers.
+inline constexpr std::int32_t kKeysPerScoreBlock = 512;
+
+}  // namespace kv8::cuda
