@@ -32,6 +32,7 @@ class Simulation {
     sequence->prompt_tokens = Random(1, max_tokens_ - 1);
     sequence->max_total =
         sequence->prompt_tokens + Random(1, max_tokens_ - sequence->prompt_tokens);
+    if (limits_.with_draft) sequence->max_drafts = static_cast<int>(Random(0, 3));
     // Prompts agree for a while with one of two others.
     const TokenId family = static_cast<TokenId>(Random(0, 1));
     const std::int64_t common = Random(0, sequence->prompt_tokens);
@@ -56,7 +57,7 @@ class Simulation {
     for (const PlanItem& item : plan_.items) Write(item);
     for (const PlanItem& item : plan_.items) Commit(item);
     scheduler_.CacheBlocks(plan_, keeps_, dropped_);
-    for (const PlanKeep& keep : keeps_) snapshots_.insert(keep.snapshot);
+    for (const PlanKeep& keep : keeps_) Keep(keep);
     for (const SnapshotId id : dropped_) EXPECT_EQ(snapshots_.erase(id), 1u);
     EXPECT_EQ(std::ssize(snapshots_), scheduler_.tree().snapshots());
     EXPECT_LE(std::ssize(snapshots_), limits_.max_snapshots);
@@ -88,7 +89,9 @@ class Simulation {
       for (std::size_t i = 0; i < saved.size(); ++i) At(sequence->blocks[i]) = saved[i];
     }
     for (const PlanHit& hit : plan_.hits) {
-      EXPECT_TRUE(snapshots_.contains(hit.snapshot)) << "a snapshot that is gone";
+      ASSERT_TRUE(snapshots_.contains(hit.snapshot)) << "a snapshot that is gone";
+      EXPECT_EQ(snapshots_[hit.snapshot], Beginning(*hit.sequence, hit.sequence->computed))
+          << "the state after other tokens";
       if (limits_.with_draft) {
         const auto last = static_cast<std::size_t>(hit.sequence->computed / kBlockTokens - 1);
         EXPECT_EQ(scheduler_.blocks().holders(hit.sequence->blocks[last]), 1)
@@ -98,12 +101,30 @@ class Simulation {
     for (const SnapshotId id : plan_.dropped) EXPECT_EQ(snapshots_.erase(id), 1u);
   }
 
+  static std::vector<TokenId> Beginning(const Sequence& sequence, std::int64_t count) {
+    const std::int64_t committed = std::min(count, sequence.size());
+    std::vector<TokenId> tokens(sequence.tokens.begin(), sequence.tokens.begin() + committed);
+    for (std::int64_t i = committed; i < count; ++i) tokens.push_back(sequence.TokenAt(i));
+    return tokens;
+  }
+
+  void Keep(const PlanKeep& keep) {
+    const PlanItem& item = plan_.items[keep.item];
+    EXPECT_GT(keep.tokens, item.first_position);
+    EXPECT_LE(keep.tokens, item.sequence->computed);
+    EXPECT_EQ(keep.tokens % kBlockTokens, 0);
+    if (!limits_.cache_generated) {
+      EXPECT_LT(keep.tokens, item.sequence->prompt_tokens);
+    }
+    snapshots_[keep.snapshot] = Beginning(*item.sequence, keep.tokens);
+  }
+
   void Write(const PlanItem& item) {
     const Sequence& sequence = *item.sequence;
     for (std::int64_t p = 0; p < item.first_position + item.rows; ++p) {
       const BlockId block = sequence.blocks[static_cast<std::size_t>(p / kBlockTokens)];
       auto& content = At(block)[static_cast<std::size_t>(p % kBlockTokens)];
-      const std::vector<TokenId> expected(sequence.tokens.begin(), sequence.tokens.begin() + p + 1);
+      const std::vector<TokenId> expected = Beginning(sequence, p + 1);
       if (p < item.first_position) {
         ASSERT_EQ(content, expected) << "position " << p << " holds something else";
       } else {
@@ -115,10 +136,18 @@ class Simulation {
 
   void Commit(const PlanItem& item) {
     Sequence& sequence = *item.sequence;
-    sequence.computed += item.rows;
+    const std::int64_t accepted = Random(0, sequence.draft_count());
+    sequence.computed += item.phase == Phase::kPrefill ? item.rows : 1 + accepted;
     if (!item.yields_token()) return;
     sequence.stage = Stage::kDecode;
+    for (std::int64_t i = 0; i < accepted; ++i) {
+      sequence.tokens.push_back(sequence.drafts[static_cast<std::size_t>(i)].token);
+    }
     sequence.tokens.push_back(static_cast<TokenId>(Random(0, 3)));
+    sequence.drafts.clear();
+    for (std::int64_t i = sequence.useful_drafts(); i > 0; --i) {
+      sequence.drafts.push_back({static_cast<TokenId>(Random(0, 3)), {}});
+    }
     if (sequence.size() == sequence.max_total) End(sequence);
   }
 
@@ -142,7 +171,7 @@ class Simulation {
       EXPECT_GT(item.rows, 0);
       rows += item.rows;
       const std::int64_t end = sequence.computed + item.rows;
-      EXPECT_LE(end, sequence.size());
+      EXPECT_LE(end, sequence.size() + sequence.draft_count());
       EXPECT_GE(std::ssize(sequence.blocks) * kBlockTokens, end);
       if (item.phase == Phase::kPrefill) {
         EXPECT_EQ(sequence.computed % kBlockTokens, 0);
@@ -190,7 +219,7 @@ class Simulation {
   std::vector<std::unique_ptr<RequestRecord>> ended_;
   std::vector<Content> memory_;
   std::map<const Sequence*, std::vector<Content>> saved_;
-  std::set<SnapshotId> snapshots_;
+  std::map<SnapshotId, std::vector<TokenId>> snapshots_;  // the tokens before each
   StepPlan plan_;
   std::vector<PlanKeep> keeps_;
   std::vector<SnapshotId> dropped_;
@@ -200,6 +229,7 @@ struct Kind {
   std::string name;
   bool with_draft = false;
   std::int64_t max_snapshots = 0;
+  bool cache_generated = false;
 };
 
 class RandomSchedules : public testing::TestWithParam<Kind> {};
@@ -211,9 +241,10 @@ TEST_P(RandomSchedules, LeakNothingShareNothingWronglyAndFinish) {
     SCOPED_TRACE(seed);
     const SchedulerLimits limits{.max_num_seqs = 5,
                                  .prefill_chunk = 128,
-                                 .max_step_rows = 133,
+                                 .max_step_rows = 148,
                                  .with_draft = GetParam().with_draft,
-                                 .max_snapshots = GetParam().max_snapshots};
+                                 .max_snapshots = GetParam().max_snapshots,
+                                 .cache_generated = GetParam().cache_generated};
     Simulation run(seed, limits, 7, 448);
     for (int step = 0; step < 200; ++step) {
       if (run.Random(0, 9) < 2) run.Submit();
@@ -235,8 +266,11 @@ TEST_P(RandomSchedules, LeakNothingShareNothingWronglyAndFinish) {
 
 INSTANTIATE_TEST_SUITE_P(All, RandomSchedules,
                          testing::Values(Kind{"NoPrefixCache"}, Kind{"OneSnapshot", false, 1},
-                                         Kind{"ManySnapshots", false, 100},
-                                         Kind{"WithDraft", true, 100}),
+                                         Kind{"ManySnapshots", false, 100}, Kind{"Drafts", true},
+                                         Kind{"DraftsAndPrefix", true, 100},
+                                         Kind{"Answers", false, 100, true},
+                                         Kind{"AnswersOneSnapshot", false, 1, true},
+                                         Kind{"AnswersWithDrafts", true, 100, true}),
                          [](const auto& param_info) { return param_info.param.name; });
 
 /// A waiting sequence.
@@ -263,6 +297,46 @@ TEST(Scheduler, PromptsTakeTurns) {
   }
   EXPECT_EQ(a->computed, 320);
   EXPECT_EQ(b->computed, 320);
+}
+
+/// Prompt lengths at which the scheduler wants states, as it computes one prompt.
+std::vector<std::int64_t> StatesOf(Scheduler& scheduler, Sequence& sequence) {
+  scheduler.Add(sequence);
+  std::vector<std::int64_t> states;
+  StepPlan plan;
+  std::vector<PlanKeep> keeps;
+  std::vector<SnapshotId> dropped;
+  while (sequence.computed < sequence.prompt_tokens) {
+    scheduler.Schedule(plan);
+    sequence.computed += plan.items.at(0).rows;
+    scheduler.CacheBlocks(plan, keeps, dropped);
+    for (const PlanKeep& keep : keeps) states.push_back(keep.tokens);
+  }
+  scheduler.Remove(sequence);
+  return states;
+}
+
+TEST(Scheduler, KeepsStatesAtHintsAtDistancesAndWherePromptsPart) {
+  Scheduler scheduler({.prefill_chunk = 512, .max_step_rows = 513, .max_snapshots = 100}, 100);
+  RequestRecord record;
+  record.request.cache_points = {100};  // inside of the second block
+  const auto first = Waiting(0, 2200, 2210);
+  first->request = &record;
+  EXPECT_EQ(StatesOf(scheduler, *first), (std::vector<std::int64_t>{64, 1024, 2048, 2176}));
+
+  record.request.cache_points.clear();
+  const auto second = Waiting(1, 800, 810);
+  second->request = &record;
+  second->tokens[500] = 1;  // the first leaves it inside of the eighth block
+  EXPECT_EQ(StatesOf(scheduler, *second), (std::vector<std::int64_t>{448, 768}));
+  EXPECT_EQ(scheduler.prefix_counts().hits, 1u);
+  EXPECT_EQ(scheduler.prefix_counts().blocks, 1u);  // up to the hint
+
+  const auto third = Waiting(2, 800, 810);
+  third->request = &record;
+  third->tokens[500] = 2;
+  EXPECT_EQ(StatesOf(scheduler, *third), (std::vector<std::int64_t>{768}));
+  EXPECT_EQ(scheduler.prefix_counts().blocks, 1u + 7u);
 }
 
 TEST(Scheduler, GeneratedTokensRunBesideEveryPrompt) {
