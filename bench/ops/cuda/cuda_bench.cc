@@ -36,6 +36,8 @@ class Bench {
     }
     for (const int rows : {1, 16, 64}) GdnDecode(rows);
     for (const int rows : {1, 64}) Store(rows);
+    for (const int rows : {1, 16, 64}) Projection(rows);
+    for (const int rows : {1, 16, 64}) Experts(rows);
   }
 
  private:
@@ -238,6 +240,87 @@ class Bench {
         b_.MedianMicroseconds(64, [&](int) { Must(b_.ops().QsaStore(b_.stream(), args)); });
     Report("norm, rotation, stores", rows, 0, us,
            static_cast<double>(rows) * (3 * kWidth + 2 * kIndexWidth) * 4);
+  }
+
+  WeightArray Weight(std::int64_t rows, std::int64_t cols) {
+    return {reinterpret_cast<std::uint16_t*>(b_.Random16(rows * cols * 2, 0x81FF, 0x3C00)),
+            WeightType::kBf16, static_cast<std::int32_t>(rows)};
+  }
+
+  /// The projections of a GDN layer's input: qkv, z, b and a.
+  void Projection(int rows) {
+    if (!Wanted("linear")) return;
+    constexpr int kSets = 4;
+    constexpr std::int64_t kOuts[] = {10'240, 6144, 48, 48};
+    std::vector<LinearArgs> sets;
+    double bytes = 0;
+    for (int i = 0; i < kSets; ++i) {
+      LinearArgs args{.x = b_.RandomFloats(std::int64_t{rows} * kHidden),
+                      .x_stride = kHidden,
+                      .rows = rows,
+                      .inner = kHidden,
+                      .count = 4};
+      bytes = 0;
+      for (int n = 0; n < 4; ++n) {
+        float* const out = reinterpret_cast<float*>(b_.Allocate(rows * kOuts[n] * 4));
+        args.outputs[n] = {Weight(kOuts[n], kHidden), out, kOuts[n]};
+        bytes += static_cast<double>(kOuts[n]) * kHidden * 2;
+      }
+      sets.push_back(args);
+    }
+    const double us = b_.MedianMicroseconds(kSets, [&](int i) {
+      Must(b_.ops().Linear(b_.stream(), sets[static_cast<std::size_t>(i)]));
+    });
+    Report("linear, GDN input, BF16", rows, 0, us, bytes);
+  }
+
+  static constexpr int kHidden = 2560, kExperts = 512, kChosen = 10, kExpertWidth = 640;
+
+  MoeArgs ExpertArgs(int rows) {
+    const std::int64_t pairs = std::int64_t{rows} * kChosen;
+    const auto floats = [&](std::int64_t count) {
+      return reinterpret_cast<float*>(b_.Allocate(count * 4));
+    };
+    const auto ints = [&](std::int64_t count) {
+      return reinterpret_cast<std::int32_t*>(b_.Allocate(count * 4));
+    };
+    return {.x = b_.RandomFloats(std::int64_t{rows} * kHidden),
+            .rows = rows,
+            .hidden = kHidden,
+            .experts = kExperts,
+            .experts_per_token = kChosen,
+            .expert_dim = kExpertWidth,
+            .shared_dim = kExpertWidth,
+            .router = Weight(kExperts, kHidden),
+            .gate_up = Weight(2LL * kExperts * kExpertWidth, kHidden),
+            .down = Weight(std::int64_t{kExperts} * kHidden, kExpertWidth),
+            .shared_gate_proj = Weight(kExpertWidth, kHidden),
+            .shared_up_proj = Weight(kExpertWidth, kHidden),
+            .shared_down_proj = Weight(kHidden, kExpertWidth),
+            .shared_gate = Weight(1, kHidden),
+            .logits = floats(std::int64_t{rows} * kExperts),
+            .chosen = ints(pairs),
+            .weights = floats(pairs),
+            .begins = ints(kExperts + 1),
+            .active = ints(kExperts + 1),
+            .pairs = ints(pairs),
+            .expert_hidden = floats(pairs * kExpertWidth),
+            .expert_out = floats(pairs * kHidden),
+            .shared_hidden = floats(std::int64_t{rows} * 2 * kExpertWidth),
+            .shared_gate_value = floats(rows),
+            .shared_out = floats(std::int64_t{rows} * kHidden),
+            .out = floats(std::int64_t{rows} * kHidden)};
+  }
+
+  void Experts(int rows) {
+    if (!Wanted("moe")) return;
+    const MoeArgs args = ExpertArgs(rows);
+    const double us = b_.MedianMicroseconds(1, [&](int) { Must(b_.ops().Moe(b_.stream(), args)); });
+    std::int32_t active = 0;
+    Must(b_.stream().Copy(&active, args.active, sizeof active));
+    Must(b_.stream().Synchronize());
+    Report(fmt::format("experts, BF16, {} of {} in use", active, kExperts), rows, 0, us,
+           (3.0 * active + 3) * kExpertWidth * kHidden * 2 + 1.0 * kExperts * kHidden * 2);
   }
 
   bool Wanted(std::string_view op) const { return op.find(filter_) != std::string_view::npos; }

@@ -7,8 +7,11 @@
 
 #include "device/device.h"
 #include "kv8/error.h"
+#include "ops/cuda/dense.h"
 #include "ops/cuda/gdn.h"
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/linear.h"
+#include "ops/cuda/moe.h"
 #include "ops/cuda/qsa_store.h"
 #include "ops/cuda/select_blocks.h"
 #include "ops/cuda/sparse_attention.h"
@@ -31,6 +34,12 @@ class CudaOps {
   /// Errors: kUnsupported when the build holds no code for this choice.
   static Result<CudaOps> Load(Device& device, CodeChoice choice = CodeChoice::kForDevice);
 
+  Result<void> Embed(DeviceStream& stream, const EmbedArgs& args) const;
+  Result<void> GroupedNorm(DeviceStream& stream, const GroupedNormArgs& args) const;
+  Result<void> Linear(DeviceStream& stream, const LinearArgs& args) const;
+  Result<void> HyperMix(DeviceStream& stream, const HyperMixArgs& args) const;
+  Result<void> HyperCombine(DeviceStream& stream, const HyperCombineArgs& args) const;
+  Result<void> Moe(DeviceStream& stream, const MoeArgs& args) const;
   Result<void> QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const;
   Result<void> SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const;
   Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;
@@ -38,6 +47,8 @@ class CudaOps {
 
  private:
   CudaOps() = default;
+  Result<void> CheckMoe(const MoeArgs& args) const;
+  Result<void> Experts(DeviceStream& stream, const MoeArgs& args) const;
   const DeviceKernel& Get(KernelId id) const { return kernels_[static_cast<std::size_t>(id)]; }
 
   std::vector<DeviceModule> modules_;

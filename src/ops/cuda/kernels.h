@@ -18,6 +18,27 @@ namespace kv8::cuda {
   X(kAttentionE4M3d64, "sparse_attention", "kv8_sparse_attention_e4m3_64")   \
   X(kAttentionE4M3d128, "sparse_attention", "kv8_sparse_attention_e4m3_128") \
   X(kAttentionE4M3d256, "sparse_attention", "kv8_sparse_attention_e4m3_256") \
+  X(kLinearBf16x1, "linear", "kv8_linear_bf16_1")                            \
+  X(kMoeGateUpBf16x1, "moe", "kv8_moe_gate_up_bf16_1")                       \
+  X(kMoeDownBf16x1, "moe", "kv8_moe_down_bf16_1")                            \
+  X(kLinearBf16x4, "linear", "kv8_linear_bf16_4")                            \
+  X(kMoeGateUpBf16x4, "moe", "kv8_moe_gate_up_bf16_4")                       \
+  X(kMoeDownBf16x4, "moe", "kv8_moe_down_bf16_4")                            \
+  X(kLinearFp16x1, "linear", "kv8_linear_fp16_1")                            \
+  X(kMoeGateUpFp16x1, "moe", "kv8_moe_gate_up_fp16_1")                       \
+  X(kMoeDownFp16x1, "moe", "kv8_moe_down_fp16_1")                            \
+  X(kLinearFp16x4, "linear", "kv8_linear_fp16_4")                            \
+  X(kMoeGateUpFp16x4, "moe", "kv8_moe_gate_up_fp16_4")                       \
+  X(kMoeDownFp16x4, "moe", "kv8_moe_down_fp16_4")                            \
+  X(kEmbed, "dense", "kv8_embed")                                            \
+  X(kGroupedNorm, "dense", "kv8_grouped_norm")                               \
+  X(kHyperActivate, "dense", "kv8_hyper_activate")                           \
+  X(kHyperReduce, "dense", "kv8_hyper_reduce")                               \
+  X(kHyperCombine, "dense", "kv8_hyper_combine")                             \
+  X(kMoeRoute, "moe", "kv8_moe_route")                                       \
+  X(kMoeGroup, "moe", "kv8_moe_group")                                       \
+  X(kMoeActivate, "moe", "kv8_moe_activate")                                 \
+  X(kMoeSum, "moe", "kv8_moe_sum")                                           \
   X(kGdnConv32, "gdn", "kv8_gdn_conv_32")                                    \
   X(kGdnConv128, "gdn", "kv8_gdn_conv_128")                                  \
   X(kGdnConvState, "gdn", "kv8_gdn_conv_state")                              \

@@ -195,10 +195,22 @@ __device__ __forceinline__ void ReadRanks(unsigned (&ranks)[kEach], const float*
   }
 }
 
+/// Ranks of scores [base + kEach * thread, ...): `held` has those of base 0, read once for all
+/// passes.
+__device__ __forceinline__ void RanksAt(unsigned (&ranks)[kEach], const unsigned (&held)[kEach],
+                                        const float* scores, int base, int count) {
+  if (base == 0) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) ranks[i] = held[i];
+  } else {
+    ReadRanks(ranks, scores, base + kEach * static_cast<int>(threadIdx.x), count);
+  }
+}
+
 /// Counts the ranks whose bits above `shift + bits` equal `prefix` by their next `bits` bits. Zero
 /// scores, of which relu makes many, are counted per warp before they meet the counter.
-__device__ void CountRanks(const float* scores, int count, unsigned prefix, int shift, int bits,
-                           ChoiceShared& s) {
+__device__ void CountRanks(const float* scores, const unsigned (&held)[kEach], int count,
+                           unsigned prefix, int shift, int bits, ChoiceShared& s) {
   for (int i = static_cast<int>(threadIdx.x); i < kBins * kCopies; i += kChoiceThreads) {
     (&s.bins[0][0])[i] = 0;
   }
@@ -209,7 +221,7 @@ __device__ void CountRanks(const float* scores, int count, unsigned prefix, int 
   for (int base = 0; base < count; base += kAtOnce) {
     const int first = base + kEach * static_cast<int>(threadIdx.x);
     unsigned ranks[kEach];
-    ReadRanks(ranks, scores, first, count);
+    RanksAt(ranks, held, scores, base, count);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (first + i >= count || ranks[i] >> (shift + bits) != prefix) continue;
@@ -254,13 +266,13 @@ __device__ void FindBin(unsigned wanted, ChoiceShared& s) {
 }
 
 /// Writes the ascending list of all blocks above rank `last`, and of the first `ties` at it.
-__device__ void WriteChoice(const float* scores, int count, unsigned last, unsigned ties,
-                            std::int32_t* out, ChoiceShared& s) {
+__device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], int count,
+                            unsigned last, unsigned ties, std::int32_t* out, ChoiceShared& s) {
   unsigned above_before = 0, ties_before = 0;
   for (int base = 0; base < count; base += kAtOnce) {
     const int first = base + kEach * static_cast<int>(threadIdx.x);
     unsigned ranks[kEach];
-    ReadRanks(ranks, scores, first, count);
+    RanksAt(ranks, held, scores, base, count);
     unsigned own = 0;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
@@ -308,17 +320,19 @@ extern "C" __global__ void __launch_bounds__(kChoiceThreads)
     return;
   }
   const float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_blocks;
+  unsigned held[kEach];
+  ReadRanks(held, scores, kEach * static_cast<int>(threadIdx.x), complete);
   unsigned wanted = static_cast<unsigned>(chosen), prefix = 0;
   constexpr int kShift[] = {20, 10, 0}, kBits[] = {11, 10, 10};  // ranks have 31 bits
 #pragma unroll
   for (int pass = 0; pass < 3; ++pass) {
-    CountRanks(scores, complete, prefix, kShift[pass], kBits[pass], s);
+    CountRanks(scores, held, complete, prefix, kShift[pass], kBits[pass], s);
     FindBin(wanted, s);
     prefix = (prefix << kBits[pass]) | s.bin;
     wanted -= s.above;
     __syncthreads();  // bin and above are read
   }
-  WriteChoice(scores, complete, prefix, wanted, out, s);
+  WriteChoice(scores, held, complete, prefix, wanted, out, s);
 }
 
 }  // namespace kv8::cuda

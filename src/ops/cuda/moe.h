@@ -1,0 +1,41 @@
+// Mixture of experts with a gated shared expert.
+#pragma once
+
+#include "ops/cuda/linear.h"
+
+namespace kv8::cuda {
+
+inline constexpr std::int32_t kMaxExperts = 1024;
+inline constexpr std::int32_t kMaxExpertsPerToken = 32;
+
+/// The contract of ops/moe.h: routing, experts grouped by who chose them, shared expert, sum.
+///
+/// Shapes   T rows, H hidden, E experts of width F, k experts_per_token, Fs shared width
+/// Limits   those of LinearArgs for H, F and Fs; F a multiple of 16; E <= kMaxExperts,
+///          k <= min(E, kMaxExpertsPerToken); all weights of one type. NaN logits rank lowest.
+/// Effects  writes out; scratch is overwritten
+/// Order    every sum's order depends on the row's own experts alone
+struct MoeArgs {
+  const float* x;  // [T,H]
+  std::int32_t rows, hidden, experts, experts_per_token, expert_dim, shared_dim;
+  WeightArray router;                            // [E,H]
+  WeightArray gate_up;                           // [E*2F,H]: per expert F rows gate, then F rows up
+  WeightArray down;                              // [E*H,F]
+  WeightArray shared_gate_proj, shared_up_proj;  // [Fs,H]
+  WeightArray shared_down_proj;                  // [H,Fs]
+  WeightArray shared_gate;                       // [1,H]
+  float* logits;                                 // scratch [T,E]
+  std::int32_t* chosen;                          // scratch [T,k]: experts, ascending
+  float* weights;                                // scratch [T,k]
+  std::int32_t* begins;      // scratch [E+1]: where an expert's pairs begin in `pairs`
+  std::int32_t* active;      // scratch [E+1]: how many experts have pairs, then which
+  std::int32_t* pairs;       // scratch [T*k]: t * k + place of the expert in row t
+  float* expert_hidden;      // scratch [T*k,F]
+  float* expert_out;         // scratch [T*k,H]
+  float* shared_hidden;      // scratch [T,2*Fs]
+  float* shared_gate_value;  // scratch [T]
+  float* shared_out;         // scratch [T,H]
+  float* out;                // [T,H]
+};
+
+}  // namespace kv8::cuda

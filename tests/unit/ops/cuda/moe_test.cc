@@ -1,0 +1,141 @@
+// Experts on the GPU against the oracle.
+#include <cmath>
+
+#include "ops/cpu/reference.h"
+#include "support/tolerance.h"
+#include "unit/ops/cuda/device_weight.h"
+
+namespace kv8::cuda {
+namespace {
+
+using CudaMoe = CudaTest;
+
+/// Weights of one block and the scratch of up to `rows` rows.
+struct Block {
+  Block(Device& device, DeviceStream& stream, DType dtype, const MoeConfig& of, std::int64_t hidden,
+        std::int64_t rows)
+      : config(of),
+        width(hidden),
+        router(device, stream, dtype, of.experts, hidden, 1),
+        gate_up(device, stream, dtype, 2LL * of.experts * of.expert_dim, hidden, 2),
+        down(device, stream, dtype, of.experts * hidden, of.expert_dim, 3),
+        shared_gate_proj(device, stream, dtype, of.shared_expert_dim, hidden, 4),
+        shared_up_proj(device, stream, dtype, of.shared_expert_dim, hidden, 5),
+        shared_down_proj(device, stream, dtype, hidden, of.shared_expert_dim, 6),
+        shared_gate(device, stream, dtype, 1, hidden, 7) {
+    args = {.hidden = static_cast<std::int32_t>(hidden),
+            .experts = of.experts,
+            .experts_per_token = of.experts_per_token,
+            .expert_dim = of.expert_dim,
+            .shared_dim = of.shared_expert_dim,
+            .router = router.array(),
+            .gate_up = gate_up.array(),
+            .down = down.array(),
+            .shared_gate_proj = shared_gate_proj.array(),
+            .shared_up_proj = shared_up_proj.array(),
+            .shared_down_proj = shared_down_proj.array(),
+            .shared_gate = shared_gate.array()};
+    MakeScratch(device, stream, rows);
+  }
+
+  /// Every scratch array starts as NaN.
+  void MakeScratch(Device& device, DeviceStream& stream, std::int64_t rows) {
+    const std::int64_t pairs = rows * config.experts_per_token;
+    const auto make = [&]<class T>(T*& array, std::int64_t count) {
+      scratch.push_back(device.Allocate(count * 4, "a test").value());
+      EXPECT_TRUE(stream.Fill(scratch.back().data(), std::byte{0xFF}, count * 4).ok());
+      array = scratch.back().As<T>();
+    };
+    make(args.logits, rows * config.experts);
+    make(args.chosen, pairs);
+    make(args.weights, pairs);
+    make(args.begins, config.experts + 1);
+    make(args.active, config.experts + 1);
+    make(args.pairs, pairs);
+    make(args.expert_hidden, pairs * config.expert_dim);
+    make(args.expert_out, pairs * width);
+    make(args.shared_hidden, rows * 2 * config.shared_expert_dim);
+    make(args.shared_gate_value, rows);
+    make(args.shared_out, rows * width);
+  }
+
+  std::vector<float> Expected(const std::vector<float>& x) const {
+    const std::int64_t rows = static_cast<std::int64_t>(x.size()) / width;
+    const MoeWeights weights{
+        router.view(),         gate_up.view(),          down.view(),       shared_gate_proj.view(),
+        shared_up_proj.view(), shared_down_proj.view(), shared_gate.view()};
+    std::vector<float> out(x.size());
+    ThreadPool pool(1);
+    reference::Moe({pool}, config, weights, ConstMatrix(x.data(), rows, width),
+                   Matrix(out.data(), rows, width));
+    return out;
+  }
+
+  MoeConfig config;
+  std::int64_t width;
+  DeviceWeight router, gate_up, down, shared_gate_proj, shared_up_proj, shared_down_proj,
+      shared_gate;
+  std::vector<DeviceMemory> scratch;
+  MoeArgs args{};
+};
+
+std::vector<float> RunMoe(Device& device, DeviceStream& stream, const CudaOps& ops,
+                          const Block& block, const std::vector<float>& x) {
+  const OnDevice<float> in(device, stream, x);
+  const OnDevice<float> out(device, stream, std::vector<float>(x.size(), NAN));
+  MoeArgs args = block.args;
+  args.x = in.data();
+  args.rows = static_cast<std::int32_t>(static_cast<std::int64_t>(x.size()) / block.width);
+  args.out = out.data();
+  const Result<void> launched = ops.Moe(stream, args);
+  EXPECT_TRUE(launched.ok()) << launched.error().ToString();
+  return out.Read();
+}
+
+TEST_F(CudaMoe, MatchesTheOracle) {
+  struct Shape {
+    MoeConfig config;
+    std::int64_t hidden;
+  };
+  for (const Shape& shape : {Shape{{16, 4, 64, 64}, 192}, Shape{{64, 10, 32, 96}, 64},
+                             Shape{{3, 3, 64, 32}, 32}, Shape{{200, 1, 32, 32}, 32}}) {
+    for (const DType dtype : kDeviceWeightTypes) {
+      const Block block(device(), stream(), dtype, shape.config, shape.hidden, 70);
+      for (const std::int64_t rows : {1, 5, 70}) {
+        const std::vector<float> x = RandomValues(rows * shape.hidden, 8, 2.0f);
+        ExpectClose(RunMoe(device(), stream(), ops(), block, x), block.Expected(x),
+                    tolerance::kMoe);
+      }
+    }
+  }
+}
+
+TEST_F(CudaMoe, BitsDependOnTheRowAlone) {
+  const MoeConfig config{16, 4, 64, 64};
+  const Block block(device(), stream(), DType::kBF16, config, 192, 70);
+  const std::vector<float> x = RandomValues(70 * 192, 8, 2.0f);
+  const std::vector<float> all = RunMoe(device(), stream(), ops(), block, x);
+  for (const std::int64_t row : {0, 33, 69}) {
+    const std::vector<float> one(x.begin() + row * 192, x.begin() + (row + 1) * 192);
+    ExpectSameBits(RunMoe(device(), stream(), ops(), block, one),
+                   std::span(all).subspan(static_cast<std::size_t>(row * 192), 192));
+  }
+}
+
+/// Equal logits: the lower experts, with equal weights.
+TEST_F(CudaMoe, TiesGoToTheLowerExpert) {
+  const MoeConfig config{40, 3, 32, 32};
+  const Block block(device(), stream(), DType::kBF16, config, 32, 1);
+  const std::vector<float> x(32, 0.0f);  // every logit is zero
+  RunMoe(device(), stream(), ops(), block, x);
+  std::vector<std::int32_t> chosen(3);
+  std::vector<float> weights(3);
+  ASSERT_TRUE(stream().Copy(chosen.data(), block.args.chosen, 12).ok());
+  ASSERT_TRUE(stream().Copy(weights.data(), block.args.weights, 12).ok());
+  ASSERT_TRUE(stream().Synchronize().ok());
+  EXPECT_EQ(chosen, (std::vector<std::int32_t>{0, 1, 2}));
+  for (const float weight : weights) EXPECT_NEAR(weight, 1.0f / 3, tolerance::kRounding);
+}
+
+}  // namespace
+}  // namespace kv8::cuda
