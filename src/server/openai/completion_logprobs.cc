@@ -52,7 +52,8 @@ void CompletionLogprobs::WriteTop(JsonWriter& json, const Entry& entry) const {
     json.Null();
     return;
   }
-  const auto& [chosen, top] = entry.logprobs;
+  const TokenLogprob& chosen = entry.logprobs.chosen;
+  const std::vector<TokenLogprob>& top = entry.logprobs.top;
   json.BeginObject();
   for (const TokenLogprob& token : top) {
     json.Key(TokenText(*tokenizer_, token.token)).Number(Logprob(token));
