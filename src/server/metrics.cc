@@ -155,19 +155,25 @@ void AddKvCache(Families& out, const KvCacheInfo& kv) {
   for (const auto& [owner, count] : owners) out.Add(count, {{"owner", owner}});
   out.Begin("kv8:kv_bytes", "Bytes of K and V by owner, all layers.", MetricType::Gauge);
   for (const auto& [owner, count] : owners) out.Add(count * block_bytes, {{"owner", owner}});
+  out.Begin("kv8:scale_pack_info", "The scale pack in use; an empty id: none.", MetricType::Gauge);
+  out.Add(1, {{"id", kv.scale_pack_id}});
+}
+
+void AddKvLayers(Families& out, const KvCacheInfo& kv) {
+  const auto add = [&out](const KvCacheInfo::Layer& layer, double k, double v) {
+    const std::string number = std::to_string(layer.layer);
+    const std::string draft = layer.draft ? "true" : "false";
+    out.Add(k, {{"layer", number}, {"draft", draft}, {"side", "k"}});
+    out.Add(v, {{"layer", number}, {"draft", draft}, {"side", "v"}});
+  };
+  out.Begin("kv8:kv_scale", "Scales in force: real = code x scale.", MetricType::Gauge);
+  for (const KvCacheInfo::Layer& layer : kv.layers) add(layer, layer.k_scale, layer.v_scale);
   out.Begin("kv8:kv_saturated_values_total",
             "Values clipped at the largest code; anything but 0 asks for a new calibration.",
             MetricType::Counter);
   for (const KvCacheInfo::Layer& layer : kv.layers) {
-    const std::string number = std::to_string(layer.layer);
-    const std::string draft = layer.draft ? "true" : "false";
-    out.Add(static_cast<double>(layer.saturated_k),
-            {{"layer", number}, {"draft", draft}, {"side", "k"}});
-    out.Add(static_cast<double>(layer.saturated_v),
-            {{"layer", number}, {"draft", draft}, {"side", "v"}});
+    add(layer, static_cast<double>(layer.saturated_k), static_cast<double>(layer.saturated_v));
   }
-  out.Begin("kv8:scale_pack_info", "The scale pack in use; an empty id: none.", MetricType::Gauge);
-  out.Add(1, {{"id", kv.scale_pack_id}});
 }
 
 void AddMemory(Families& out, const MemoryPlan& plan) {
@@ -209,6 +215,7 @@ std::string MetricsText(const MetricsInput& input) {
   AddSteps(out, input.statistics);
   AddSpeculation(out, input.statistics.speculation);
   AddKvCache(out, input.kv_cache);
+  AddKvLayers(out, input.kv_cache);
   AddMemory(out, input.memory);
   AddHttp(out, input.http);
   return out.Text();

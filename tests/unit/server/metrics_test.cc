@@ -30,7 +30,8 @@ KvCacheInfo SomeCache() {
   kv.cached_blocks = 3;
   kv.bytes = 1000;
   kv.scale_pack_id = "pack-1";
-  kv.layers = {{.layer = 3, .saturated_k = 1}, {.layer = 12, .draft = true, .saturated_v = 2}};
+  kv.layers = {{.layer = 3, .k_scale = 0.5f, .saturated_k = 1},
+               {.layer = 12, .draft = true, .saturated_v = 2}};
   return kv;
 }
 
@@ -73,10 +74,12 @@ TEST(Metrics, HistogramsAreCumulative) {
 
 TEST(Metrics, ShowTheCacheByOwnerAndTheClippedValuesByLayer) {
   const std::string text = Text();
-  for (const char* line : {"owner=\"free\"} 6\n", "owner=\"prefix_cache\"} 3\n",
-                           "owner=\"requests\"} 1\n", "owner=\"requests\"} 100\n",
-                           "owner=\"states\"} 77\n", "layer=\"3\",draft=\"false\",side=\"k\"} 1\n",
-                           "layer=\"12\",draft=\"true\",side=\"v\"} 2\n", "id=\"pack-1\"} 1\n"}) {
+  for (const char* line :
+       {"owner=\"free\"} 6\n", "owner=\"prefix_cache\"} 3\n", "owner=\"requests\"} 1\n",
+        "owner=\"requests\"} 100\n", "owner=\"states\"} 77\n",
+        "layer=\"3\",draft=\"false\",side=\"k\"} 0.5\n",
+        "layer=\"3\",draft=\"false\",side=\"k\"} 1\n",
+        "layer=\"12\",draft=\"true\",side=\"v\"} 2\n", "id=\"pack-1\"} 1\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
 }
