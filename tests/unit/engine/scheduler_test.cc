@@ -46,8 +46,15 @@ class Simulation {
 
   void CancelOne() {
     if (live_.empty()) return;
-    const auto index = static_cast<std::size_t>(Random(0, std::ssize(live_) - 1));
-    End(*live_[index]->sequences.front());
+    auto chosen = live_.begin() + Random(0, std::ssize(live_) - 1);
+    // Few are preempted at a time, so they get a turn of their own.
+    const auto preempted = std::find_if(live_.begin(), live_.end(), [](const auto& record) {
+      return record->sequences.front()->stage == Stage::kPreempted;
+    });
+    if (preempted != live_.end() && Random(0, 1) == 0) chosen = preempted;
+    Sequence& sequence = *(*chosen)->sequences.front();
+    cancelled_at_.insert(sequence.stage);
+    End(sequence);
   }
 
   void Step() {
@@ -67,6 +74,8 @@ class Simulation {
 
   bool idle() const { return scheduler_.idle(); }
   const Scheduler& scheduler() const { return scheduler_; }
+  /// Stages at which something was cancelled.
+  const std::set<Stage>& cancelled_at() const { return cancelled_at_; }
   std::int64_t Random(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
   }
@@ -220,6 +229,7 @@ class Simulation {
   std::vector<Content> memory_;
   std::map<const Sequence*, std::vector<Content>> saved_;
   std::map<SnapshotId, std::vector<TokenId>> snapshots_;  // the tokens before each
+  std::set<Stage> cancelled_at_;
   StepPlan plan_;
   std::vector<PlanKeep> keeps_;
   std::vector<SnapshotId> dropped_;
@@ -237,6 +247,7 @@ class RandomSchedules : public testing::TestWithParam<Kind> {};
 TEST_P(RandomSchedules, LeakNothingShareNothingWronglyAndFinish) {
   std::uint64_t preemptions = 0;
   std::uint64_t hits = 0;
+  std::set<Stage> cancelled_at;
   for (unsigned seed = 0; seed < 20 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE(seed);
     const SchedulerLimits limits{.max_num_seqs = 5,
@@ -255,10 +266,13 @@ TEST_P(RandomSchedules, LeakNothingShareNothingWronglyAndFinish) {
     while (!run.idle() && --left > 0) run.Step();
     EXPECT_TRUE(run.idle()) << "starved";
     EXPECT_EQ(run.scheduler().blocks().free_count() + run.scheduler().tree().blocks(), 7);
+    cancelled_at.insert(run.cancelled_at().begin(), run.cancelled_at().end());
     preemptions += run.scheduler().preemptions();
     hits += run.scheduler().prefix_counts().hits;
   }
   EXPECT_GT(preemptions, 20u) << "the pool was never short: the test shows nothing";
+  EXPECT_EQ(cancelled_at,
+            (std::set{Stage::kWaiting, Stage::kPreempted, Stage::kPrefill, Stage::kDecode}));
   if (GetParam().max_snapshots > 0) {
     EXPECT_GT(hits, 5u) << "nothing was shared: the test shows nothing";
   }
