@@ -36,8 +36,10 @@ class ReasoningParser {
   enum class State { kStart, kReasoning, kGap, kContent };
 
   bool Advance(ReasoningDelta& delta);
+  bool AdvanceReasoning(ReasoningDelta& delta);
 
   bool open_;
+  bool at_start_ = false;  // of the reasoning: line breaks there belong to the marker
   State state_ = State::kStart;
   std::string held_;
 };

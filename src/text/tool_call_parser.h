@@ -13,9 +13,11 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/ordered_json.h"
+#include "text/tool_schemas.h"
 
 namespace kv8 {
 
@@ -44,11 +46,61 @@ class ToolCallParser {
  public:
   /// `tools`: the request's tools, [{"type": "function", "function": {"name", "parameters"}}, ...];
   /// entries of another form are passed over.
-  explicit ToolCallParser(OrderedJson tools);
+  explicit ToolCallParser(OrderedJson tools) : schemas_(std::move(tools)) {}
 
   std::vector<ToolCallEvent> Feed(std::string_view text);
   /// Ends the answer.
   std::vector<ToolCallEvent> Finish();
+
+ private:
+  using Kind = ToolCallEvent::Kind;
+  enum class State {
+    kText,
+    kHead,   // behind <tool_call>
+    kBody,   // behind the function's tag or a value
+    kStart,  // of a value, where a line break may be
+    kValue,
+    kTail,   // behind </function>
+    kAfter,  // behind </tool_call>
+  };
+
+  bool Step();
+  bool StepText();
+  bool StepHead();
+  bool StepBody();
+  bool StepParameter();
+  bool StepStart();
+  bool StepValue();
+  bool StepTail();
+  bool StepAfter();
+
+  void BeginFunction(std::string_view name);
+  void BeginParameter(std::string_view key);
+  void AddToValue(std::string_view text);
+  void EndValue();
+  /// There is no call: all of it was text.
+  bool Break();
+
+  void Emit(Kind kind, std::string text);
+  void AddArguments(std::string_view json);
+  /// Takes bytes that belong to the call off the buffer.
+  void TakeOfCall(std::size_t count);
+  void TakeSpaceOfCall();
+  /// The name that begins at `at` and ends with ">"; empty when it is none or not there yet.
+  std::string_view NameAt(std::size_t at) const;
+  bool MayBeNameAt(std::size_t at) const;
+
+  ToolSchemas schemas_;
+  State state_ = State::kText;
+  std::string buffer_;  // what is not decided yet
+  std::string call_;    // the call at hand, from the white space before it on, as it came
+  bool begun_ = false;  // kCallBegin was emitted for it
+  int index_ = 0;       // of the next call
+  std::string function_;
+  std::vector<std::string> keys_;  // of the call's arguments so far
+  JsonTypes types_;                // of the value at hand
+  std::string value_;              // the value at hand, unless it is passed on as it comes
+  std::vector<ToolCallEvent> events_;
 };
 
 }  // namespace kv8

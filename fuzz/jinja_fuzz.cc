@@ -1,0 +1,58 @@
+// Any bytes as a template, rendered with a conversation: the result is a text or an error that
+// names a line, in bounded time and memory, and the same every time.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "base/ordered_json.h"
+#include "text/jinja/json_text.h"
+#include "text/jinja/template.h"
+#include "text/utf8.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+const kv8::jinja::Template::Variables& Conversation() {
+  static const auto variables = [] {
+    const auto json = kv8::ParseOrderedJson(R"({
+      "messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Gr\u00fc\u00dfe"},
+        {"role": "assistant", "content": null, "tool_calls": [
+          {"function": {"name": "f", "arguments": {"x": 1.5, "y": [true, null]}}}]},
+        {"role": "user", "content": [{"type": "text", "text": "U"}]}],
+      "tools": [{"function": {"name": "f", "parameters": {"type": "object"}}}],
+      "add_generation_prompt": true, "n": 7, "bos_token": "<s>"})",
+                                            "conversation");
+    kv8::jinja::Template::Variables out;
+    for (const auto& [name, value] : json->items()) {
+      out.emplace_back(name, kv8::jinja::FromJson(value).value());
+    }
+    return out;
+  }();
+  return variables;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view source(reinterpret_cast<const char*>(data), size);
+  const auto parsed = kv8::jinja::Template::Parse(source, "t");
+  if (!parsed.ok()) {
+    Require(parsed.error().where.starts_with("t:"));
+    return 0;
+  }
+  kv8::jinja::Limits limits;
+  limits.work = 20000;
+  limits.output_bytes = 100000;
+  limits.depth = 100;
+  const auto text = parsed->Render(Conversation(), limits);
+  Require(text.ok() || text.error().where.starts_with("t:"));
+  if (text.ok()) Require(!kv8::FirstInvalidUtf8(*text).has_value());
+  if (source.find("strftime_now") != source.npos) return 0;
+  const auto again = parsed->Render(Conversation(), limits);
+  Require(again.ok() == text.ok() && (!text.ok() || *again == *text));
+  return 0;
+}

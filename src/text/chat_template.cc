@@ -1,0 +1,221 @@
+#include "text/chat_template.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "base/file.h"
+#include "text/jinja/json_text.h"
+#include "text/jinja/template.h"
+
+namespace kv8 {
+namespace {
+
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{4} << 20;
+
+/// ReadFile; nullopt for a file that is not there.
+Result<std::optional<std::string>> ReadIfThere(const std::filesystem::path& path,
+                                               std::uint64_t max_bytes) {
+  auto content = ReadFile(path, max_bytes);
+  if (content.ok()) return std::optional(std::move(*content));
+  if (content.error().code == Code::kNotFound) return std::optional<std::string>();
+  return std::move(content).error();
+}
+
+/// A JSON object from a file; empty when the file is not there.
+Result<OrderedJson> ReadConfig(const std::filesystem::path& path) {
+  KV8_ASSIGN_OR_RETURN(const auto text, ReadIfThere(path, kMaxConfigBytes));
+  if (!text) return OrderedJson::object();
+  KV8_ASSIGN_OR_RETURN(OrderedJson config, ParseOrderedJson(*text, path.string()));
+  if (config.is_object()) return config;
+  return Error{Code::kCorrupt, "must be a JSON object", path.string(),
+               "restore the file from its source"};
+}
+
+/// Adds the tokens that `config` names and `tokens` does not have yet: a text, or an object with
+/// the text as "content".
+void AddSpecialTokens(const OrderedJson& config, ChatTemplate::SpecialTokens& tokens) {
+  static constexpr std::array kNames = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+  const auto add = [&tokens](const std::string& name, const OrderedJson& token) {
+    if (token.is_string()) tokens.emplace(name, token.get<std::string>());
+    const auto content = token.is_object() ? token.find("content") : token.end();
+    if (token.is_object() && content != token.end() && content->is_string()) {
+      tokens.emplace(name, content->get<std::string>());
+    }
+  };
+  for (const char* name : kNames) {
+    if (const auto it = config.find(name); it != config.end()) add(name, *it);
+  }
+  const auto extra = config.find("extra_special_tokens");
+  if (extra == config.end() || !extra->is_object()) return;
+  for (const auto& [name, token] : extra->items()) add(name, token);
+}
+
+/// The templates of a checkpoint by name; "default" is the one without a name.
+using Sources = std::map<std::string, std::string>;
+
+Result<Sources> SourcesIn(const OrderedJson& config, const std::string& where) {
+  const auto bad = [&where](std::string_view problem) {
+    return Error{Code::kCorrupt, fmt::format("\"chat_template\" {}", problem), where,
+                 "give the template as a text, or as a list of objects with name and template"};
+  };
+  const auto found = config.find("chat_template");
+  if (found == config.end() || found->is_null()) return Sources();
+  if (found->is_string()) return Sources{{"default", found->get<std::string>()}};
+  if (!found->is_array()) return bad("is neither a text nor a list");
+  Sources sources;
+  for (const OrderedJson& entry : *found) {
+    const bool complete = entry.is_object() && entry.contains("name") &&
+                          entry["name"].is_string() && entry.contains("template") &&
+                          entry["template"].is_string();
+    if (!complete) return bad("has an entry without name and template");
+    sources[entry["name"].get<std::string>()] = entry["template"].get<std::string>();
+  }
+  return sources;
+}
+
+struct NamedSources {
+  Sources sources;
+  std::string where;
+};
+
+Result<NamedSources> FindSources(const std::filesystem::path& dir, const OrderedJson& config) {
+  const std::filesystem::path file = dir / "chat_template.jinja";
+  KV8_ASSIGN_OR_RETURN(auto text, ReadIfThere(file, kMaxTemplateBytes));
+  if (!text) {
+    const std::string where = (dir / "tokenizer_config.json").string();
+    KV8_ASSIGN_OR_RETURN(Sources sources, SourcesIn(config, where));
+    return NamedSources{std::move(sources), where};
+  }
+  Sources sources{{"default", std::move(*text)}};
+  KV8_ASSIGN_OR_RETURN(auto tool_use,
+                       ReadIfThere(dir / "chat_templates" / "tool_use.jinja", kMaxTemplateBytes));
+  if (tool_use) sources["tool_use"] = std::move(*tool_use);
+  return NamedSources{std::move(sources), file.string()};
+}
+
+/// The messages as templates get them: what is null is left out, and reasoning has all the names
+/// that templates know it by.
+OrderedJson PrepareMessages(const OrderedJson& messages) {
+  static constexpr std::array kReasoning = {"reasoning_content", "thinking", "reasoning"};
+  OrderedJson prepared = OrderedJson::array();
+  for (const OrderedJson& message : messages) {
+    OrderedJson out = OrderedJson::object();
+    const OrderedJson* reasoning = nullptr;
+    for (const char* name : kReasoning) {
+      const auto it = message.find(name);
+      if (reasoning == nullptr && it != message.end() && !it->is_null()) reasoning = &*it;
+    }
+    if (reasoning != nullptr && !message.contains("thinking")) out["thinking"] = *reasoning;
+    for (const auto& [key, value] : message.items()) {
+      if (!value.is_null()) out[key] = value;
+    }
+    if (reasoning != nullptr) out["reasoning_content"] = *reasoning;
+    prepared.push_back(std::move(out));
+  }
+  return prepared;
+}
+
+Result<void> CheckMessages(const OrderedJson& messages) {
+  const auto bad = [](std::string what) {
+    return Error{Code::kInvalidArgument, std::move(what), "messages",
+                 "give a list of objects with role and content"};
+  };
+  if (!messages.is_array() || messages.empty()) return bad("must be a list with a message in it");
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].is_object()) return bad(fmt::format("message {} is not an object", i));
+  }
+  return {};
+}
+
+/// jinja::FromJson, whose error says which variable it is about.
+Result<jinja::Value> ToValue(const OrderedJson& json, const std::string& name) {
+  auto value = jinja::FromJson(json);
+  if (value.ok()) return value;
+  Error error = std::move(value).error();
+  error.where = name;
+  return error;
+}
+
+Result<std::unique_ptr<const jinja::Template>> ParseOne(std::string_view source,
+                                                        std::string_view name) {
+  KV8_ASSIGN_OR_RETURN(jinja::Template parsed, jinja::Template::Parse(source, name));
+  return std::make_unique<const jinja::Template>(std::move(parsed));
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& model_dir) {
+  KV8_ASSIGN_OR_RETURN(const OrderedJson config, ReadConfig(model_dir / "tokenizer_config.json"));
+  KV8_ASSIGN_OR_RETURN(const OrderedJson token_map,
+                       ReadConfig(model_dir / "special_tokens_map.json"));
+  ChatTemplate chat;
+  AddSpecialTokens(config, chat.special_tokens_);
+  AddSpecialTokens(token_map, chat.special_tokens_);
+  KV8_ASSIGN_OR_RETURN(NamedSources found, FindSources(model_dir, config));
+  if (!found.sources.contains("default")) {
+    return Error{Code::kNotFound, "the checkpoint has no chat template", model_dir.string(),
+                 "add chat_template.jinja, or give the prompt as plain text"};
+  }
+  KV8_ASSIGN_OR_RETURN(chat.default_, ParseOne(found.sources["default"], found.where));
+  if (const auto it = found.sources.find("tool_use"); it != found.sources.end()) {
+    KV8_ASSIGN_OR_RETURN(chat.tool_use_, ParseOne(it->second, found.where + " (tool_use)"));
+  }
+  return chat;
+}
+
+Result<ChatTemplate> ChatTemplate::Parse(std::string_view source, std::string_view name,
+                                         SpecialTokens special_tokens) {
+  ChatTemplate chat;
+  chat.special_tokens_ = std::move(special_tokens);
+  KV8_ASSIGN_OR_RETURN(chat.default_, ParseOne(source, name));
+  return chat;
+}
+
+Result<std::string> ChatTemplate::Render(const ChatInput& input) const {
+  KV8_RETURN_IF_ERROR(CheckMessages(input.messages));
+  OrderedJson given = OrderedJson::object();
+  for (const auto& [name, token] : special_tokens_) given[name] = token;
+  if (input.variables.is_object()) given.update(input.variables);
+  given["messages"] = PrepareMessages(input.messages);
+  given["tools"] = input.tools;
+  if (!given.contains("documents")) given["documents"] = nullptr;
+  given["add_generation_prompt"] = input.add_generation_prompt;
+
+  jinja::Template::Variables variables;
+  for (const auto& [name, json] : given.items()) {
+    KV8_ASSIGN_OR_RETURN(jinja::Value value, ToValue(json, name));
+    variables.emplace_back(name, std::move(value));
+  }
+  const bool uses_tools = tool_use_ != nullptr && !input.tools.is_null();
+  return (uses_tools ? *tool_use_ : *default_).Render(variables);
+}
+
+void ParseCallArguments(OrderedJson& messages) {
+  if (!messages.is_array()) return;
+  for (OrderedJson& message : messages) {
+    if (!message.is_object() || !message.contains("tool_calls")) continue;
+    OrderedJson& calls = message["tool_calls"];
+    if (!calls.is_array()) continue;
+    for (OrderedJson& call : calls) {
+      if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
+        continue;
+      OrderedJson& function = call["function"];
+      if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+      auto parsed =
+          ParseOrderedJson(function["arguments"].get_ref<const std::string&>(), "arguments");
+      if (parsed.ok() && parsed->is_object()) function["arguments"] = std::move(*parsed);
+    }
+  }
+}
+
+}  // namespace kv8
