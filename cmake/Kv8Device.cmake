@@ -34,7 +34,7 @@ function(kv8_device_code target)
   cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS" ${ARGN})
   list(GET KV8_CUDA_ARCHITECTURES -1 newest)
   # 177 counts each constant of a template that one of its instances does not use.
-  set(flags -std=c++20 --expt-relaxed-constexpr -Werror all-warnings -diag-suppress 177
+  set(flags -std=c++20 --expt-relaxed-constexpr -Werror all-warnings -diag-suppress 177 --threads 0
       -I${CMAKE_SOURCE_DIR}/src)
   foreach(architecture ${KV8_CUDA_ARCHITECTURES})
     list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})

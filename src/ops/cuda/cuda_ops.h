@@ -12,6 +12,7 @@
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/linear.h"
 #include "ops/cuda/moe.h"
+#include "ops/cuda/ple.h"
 #include "ops/cuda/qsa_store.h"
 #include "ops/cuda/select_blocks.h"
 #include "ops/cuda/sparse_attention.h"
@@ -35,6 +36,7 @@ class CudaOps {
   static Result<CudaOps> Load(Device& device, CodeChoice choice = CodeChoice::kForDevice);
 
   Result<void> Embed(DeviceStream& stream, const EmbedArgs& args) const;
+  Result<void> Ple(DeviceStream& stream, const PleArgs& args) const;
   Result<void> GroupedNorm(DeviceStream& stream, const GroupedNormArgs& args) const;
   Result<void> Linear(DeviceStream& stream, const LinearArgs& args) const;
   Result<void> HyperMix(DeviceStream& stream, const HyperMixArgs& args) const;

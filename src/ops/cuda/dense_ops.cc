@@ -1,6 +1,7 @@
-// Launches of linear, embedding, norms, hyper-connections and experts.
+// Launches of linear, embedding, n-gram memory, norms, hyper-connections and experts.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/checked.h"
@@ -102,6 +103,32 @@ Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) c
 
 Result<void> CudaOps::HyperCombine(DeviceStream& stream, const HyperCombineArgs& args) const {
   return stream.Launch(Get(KernelId::kHyperCombine), RowShape(args.hidden, args.rows), &args);
+}
+
+Result<void> CudaOps::Ple(DeviceStream& stream, const PleArgs& args) const {
+  constexpr std::string_view kOp = "ple";
+  if (args.ngram_size > kMaxNgram) {
+    return NoKernel(
+        kOp, fmt::format("ngram_size is {}, the GPU has up to {}", args.ngram_size, kMaxNgram));
+  }
+  const std::int32_t width = args.streams * args.hidden, inner = args.heads * args.head_dim;
+  const std::int64_t rows = args.rows.count, slices = args.slices.count;
+  KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kPleLookup),
+                                    {.grid_x = args.heads, .grid_y = rows, .block = 32}, &args));
+  KV8_RETURN_IF_ERROR(Linear(
+      stream, {.x = args.memory,
+               .x_stride = inner,
+               .rows = args.rows.count,
+               .inner = inner,
+               .count = 2,
+               .outputs = {{args.key, args.keys, width}, {args.value, args.values, args.hidden}}}));
+  KV8_RETURN_IF_ERROR(
+      stream.Launch(Get(KernelId::kPleGate),
+                    {.grid_x = args.streams, .grid_y = rows, .block = kDenseThreads}, &args));
+  LaunchShape by_slice = RowShape(width, slices);
+  by_slice.grid_z = std::min<std::int64_t>(rows, 64);
+  KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kPleConvolve), by_slice, &args));
+  return stream.Launch(Get(KernelId::kPleAdvance), RowShape(width, slices), &args);
 }
 
 Result<void> CudaOps::CheckMoe(const MoeArgs& args) const {

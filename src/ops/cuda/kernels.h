@@ -39,6 +39,10 @@ namespace kv8::cuda {
   X(kMoeGroup, "moe", "kv8_moe_group")                                       \
   X(kMoeActivate, "moe", "kv8_moe_activate")                                 \
   X(kMoeSum, "moe", "kv8_moe_sum")                                           \
+  X(kPleLookup, "ple", "kv8_ple_lookup")                                     \
+  X(kPleGate, "ple", "kv8_ple_gate")                                         \
+  X(kPleConvolve, "ple", "kv8_ple_convolve")                                 \
+  X(kPleAdvance, "ple", "kv8_ple_advance")                                   \
   X(kGdnConv32, "gdn", "kv8_gdn_conv_32")                                    \
   X(kGdnConv128, "gdn", "kv8_gdn_conv_128")                                  \
   X(kGdnConvState, "gdn", "kv8_gdn_conv_state")                              \

@@ -31,11 +31,6 @@ __device__ __forceinline__ int Pair() {
 __device__ __forceinline__ int Side() {
   return Warp() % 2;
 }
-/// Waits for the other warp of the pair.
-__device__ __forceinline__ void SyncPair() {
-  asm volatile("bar.sync %0, 64;" : : "r"(1 + Pair()) : "memory");
-}
-
 template <PageType kType, int kDim>
 struct Shared {
   static constexpr int kRingBytes = AttentionRingBytes(kDim, kType, kRunAhead);
@@ -351,7 +346,7 @@ struct Running {
       top[r] = fmaxf(top[r], __shfl_xor_sync(kFullWarp, top[r], 2));
       if (Lane() % 4 == 0) s.maxima[Warp()][g + 8 * r] = top[r];
     }
-    SyncPair();
+    __syncthreads();
     float factor[2];
     unsigned weights[4];
 #pragma unroll
@@ -377,7 +372,7 @@ struct Running {
         tile[2] *= factor[1], tile[3] *= factor[1];
       }
     }
-    SyncPair();
+    __syncthreads();
   }
 };
 
@@ -428,6 +423,10 @@ __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Share
     if constexpr (kRunAhead) V::Start(a, split, s, unit + kPairs);
   }
   WaitForCopies<0>();
+  if (units % kPairs != 0 && Pair() >= units % kPairs) {  // one unit fewer: its two barriers
+    __syncthreads();
+    __syncthreads();
+  }
 }
 
 /// Adds up the pairs' results in their order: sums of values to s.Out, the softmax state of head h
