@@ -80,12 +80,14 @@ HWY_EXPORT(InjectRow);
 // Rows whose normalised streams stay in the second cache level from one product to the next.
 constexpr std::int64_t kBlockRows = 64;
 // HyperCombine: elements that are done before a second thread has started.
-constexpr std::int64_t kSerialElements = 16384;
+constexpr std::int64_t kSerialElements = 2048;
 
-// The whole mix of a few rows; `run` computes the products it is given.
-template <class Run>
-void MixBlock(const Run& run, ConstMatrix streams, const HyperConnectionWeights& weights, int count,
-              float eps, Matrix x, Matrix inject) {
+// The whole mix of a few rows. `run` computes the products it is given; `loop` calls its body for
+// ranges of the rows.
+template <class Run, class Loop>
+void MixBlock(const Run& run, const Loop& loop, ConstMatrix streams,
+              const HyperConnectionWeights& weights, int count, float eps, Matrix x,
+              Matrix inject) {
   const std::int64_t rows = streams.rows;
   const std::int64_t width = streams.cols;
   const std::int64_t rank = weights.down.rows;
@@ -93,10 +95,12 @@ void MixBlock(const Run& run, ConstMatrix streams, const HyperConnectionWeights&
   const Matrix n(scratch, rows, width);
   const Matrix g(n.data + rows * width, rows, width);
   const Matrix d(g.data + rows * width, rows, rank);
-  for (std::int64_t t = 0; t < rows; ++t) {
-    HWY_DYNAMIC_DISPATCH(NormStreams)
-    (streams.row(t).data(), weights.gain.data(), count, x.cols, eps, n.row(t).data());
-  }
+  loop(rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      HWY_DYNAMIC_DISPATCH(NormStreams)
+      (streams.row(t).data(), weights.gain.data(), count, x.cols, eps, n.row(t).data());
+    }
+  });
   // Both read n, so they share one call; a mixer without inject computes none of its rows.
   const std::array inputs = {Product{n, weights.down, d}, Product{n, weights.inject, inject}};
   run(std::span(inputs).first(weights.inject.empty() ? 1 : 2));
@@ -104,29 +108,33 @@ void MixBlock(const Run& run, ConstMatrix streams, const HyperConnectionWeights&
   HWY_DYNAMIC_DISPATCH(ScaledSilu)(factor, rows * rank, d.data);
   const Product gates{d, weights.up, g};
   run(std::span(&gates, 1));
-  for (std::int64_t t = 0; t < rows; ++t) {
-    HWY_DYNAMIC_DISPATCH(GatedMean)
-    (n.row(t).data(), g.row(t).data(), count, x.cols, x.row(t).data());
-  }
-  if (weights.inject.empty()) return;
-  for (std::int64_t t = 0; t < rows; ++t) {
-    HWY_DYNAMIC_DISPATCH(TwiceSigmoid)(factor, count, inject.row(t).data());
-  }
+  loop(rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      HWY_DYNAMIC_DISPATCH(GatedMean)
+      (n.row(t).data(), g.row(t).data(), count, x.cols, x.row(t).data());
+      if (weights.inject.empty()) continue;
+      HWY_DYNAMIC_DISPATCH(TwiceSigmoid)(factor, count, inject.row(t).data());
+    }
+  });
 }
 
 }  // namespace
 
 void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWeights& weights,
               int stream_count, float eps, Matrix x, Matrix inject) {
-  if (streams.rows < ctx.pool.size()) {  // too few rows to share: the products are cut instead
+  if (streams.rows <= kBlockRows) {  // each step is cut: with rows cut, every thread would pack
     const auto run = [&](std::span<const Product> products) { RunProducts(ctx.pool, products); };
-    return MixBlock(run, streams, weights, stream_count, eps, x, inject);
+    const auto loop = [&](std::int64_t rows, const auto& body) {
+      ctx.pool.ParallelFor(rows, 1, body);
+    };
+    return MixBlock(run, loop, streams, weights, stream_count, eps, x, inject);
   }
   const auto run = [](std::span<const Product> products) { RunProducts(products); };
+  const auto loop = [](std::int64_t rows, const auto& body) { body(std::int64_t{0}, rows); };
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; t += kBlockRows) {
       const std::int64_t rows = std::min(kBlockRows, end - t);
-      MixBlock(run, streams.Rows(t, rows), weights, stream_count, eps, x.Rows(t, rows),
+      MixBlock(run, loop, streams.Rows(t, rows), weights, stream_count, eps, x.Rows(t, rows),
                weights.inject.empty() ? inject : inject.Rows(t, rows));
     }
   };

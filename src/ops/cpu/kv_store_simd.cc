@@ -63,8 +63,8 @@ HWY_EXPORT(StoreVector);
 
 namespace {
 
-// Below this many rows a second thread costs more than it saves.
-constexpr std::int64_t kRowsPerThread = 16;
+// A row takes about 0.7 us when its pages are not in the cache.
+constexpr std::int64_t kRowGrain = 2;
 
 std::uint64_t StoreSide(const KvPages& pages, KvSide side, std::int64_t position,
                         const float* from) {
@@ -87,7 +87,7 @@ void KvStore(const OpContext& ctx, ConstMatrix k, ConstMatrix v, std::span<const
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     SaturationCount mine;
     for (std::int64_t i = begin; i < end; ++i) {
-      const SliceRow at = FindRow(slices, i);
+      const SliceRow<QsaSlice> at = FindRow(slices, i);
       const std::int64_t position = at.slice->first_position + at.offset;
       mine.k += StoreSide(at.slice->kv, KvSide::kKey, position, k.row(at.row()).data());
       mine.v += StoreSide(at.slice->kv, KvSide::kValue, position, v.row(at.row()).data());
@@ -95,7 +95,7 @@ void KvStore(const OpContext& ctx, ConstMatrix k, ConstMatrix v, std::span<const
     clipped_k += mine.k;
     clipped_v += mine.v;
   };
-  ctx.pool.ParallelFor(TotalRows(slices), kRowsPerThread, body);
+  ctx.pool.ParallelFor(TotalRows(slices), kRowGrain, body);
   saturation->k += clipped_k;
   saturation->v += clipped_v;
 }

@@ -34,11 +34,8 @@ HWY_INLINE std::int64_t PackedRow(std::int64_t k, std::int64_t k_count) {
 template <class Element, class Rows>
 void PackStrip(const Rows& rows, std::int64_t k_count, float* HWY_RESTRICT packed) {
   const Strip d;
-  const std::byte* ahead = rows.row(0) + kPrefetchBytes;
   std::int64_t k = 0;
   for (; k + kGroup<Element> <= k_count; k += kGroup<Element>) {
-    Prefetch(ahead);
-    ahead += kStripLanes * 16;
     StripVec w[kGroup<Element>];
     LoadGroup(Element(), rows, k * Element::kBytes, w);
     float* to[2] = {packed + PackedRow(k, k_count) * kPanel,
@@ -130,6 +127,25 @@ void RowTimesPanel(const float* HWY_RESTRICT x, const std::byte* base, std::int6
   }
 }
 
+// Bytes that a tile asks for while it multiplies, `step` more per k: the weights of a panel that is
+// packed soon. Asked for while packing, they would come in a burst that the memory cannot serve.
+struct Ahead {
+  const std::byte* at;
+  std::int64_t step;
+};
+
+// The panel after the one at `base`, or a later one where panels are short.
+template <class Element>
+HWY_INLINE Ahead NextPanel(const std::byte* base, std::int64_t k_count) {
+  const std::int64_t step = kPanel * Element::kBytes;
+  return {base + std::max(kPrefetchBytes, k_count * step), step};
+}
+
+// Asks for what is in the first cache level anyway.
+inline Ahead NothingAhead(const float* packed) {
+  return {reinterpret_cast<const std::byte*>(packed), 0};
+}
+
 // A register tile: kRows rows of x times kVectors vectors of the panel's columns.
 template <int kVectors, int kRows>
 struct Tile {
@@ -137,12 +153,14 @@ struct Tile {
 
   // sum over `count` k, two apart in x.
   static HWY_INLINE void Sum(const float* HWY_RESTRICT packed, std::int64_t count,
-                             const float* HWY_RESTRICT x, std::int64_t x_stride, V* sum) {
+                             const float* HWY_RESTRICT x, std::int64_t x_stride, Ahead ahead,
+                             V* sum) {
     const Full d;
     V acc[kRows * kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows * kVectors; ++i) acc[i] = hn::Zero(d);
     for (std::int64_t k = 0; k < count; ++k) {
+      hwy::Prefetch(ahead.at + k * ahead.step);
       V w[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, packed + k * kPanel + v * kFullLanes);
@@ -160,14 +178,15 @@ struct Tile {
   }
 
   static void Run(const float* HWY_RESTRICT packed, std::int64_t k_count,
-                  const float* HWY_RESTRICT x, std::int64_t x_stride, float* HWY_RESTRICT out,
-                  std::int64_t out_stride) {
+                  const float* HWY_RESTRICT x, std::int64_t x_stride, Ahead ahead,
+                  float* HWY_RESTRICT out, std::int64_t out_stride) {
     const Full d;
     const std::int64_t evens = (k_count + 1) / 2;
     V even[kRows * kVectors];
     V odd[kRows * kVectors];
-    Sum(packed, evens, x, x_stride, even);
-    Sum(packed + evens * kPanel, k_count / 2, x + 1, x_stride, odd);
+    Sum(packed, evens, x, x_stride, ahead, even);
+    ahead.at += evens * ahead.step;
+    Sum(packed + evens * kPanel, k_count / 2, x + 1, x_stride, ahead, odd);
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVectors; ++v) {
         hn::StoreU(hn::Add(even[r * kVectors + v], odd[r * kVectors + v]), d,
@@ -183,7 +202,8 @@ inline constexpr int kTileRows = std::max(1, 12 / kPanelVectors);
 // Panels of at most 8 columns use half of the vectors, where there is more than one.
 inline constexpr int kHalfVectors = std::max(1, kPanelVectors / 2);
 
-using TileFn = void(const float*, std::int64_t, const float*, std::int64_t, float*, std::int64_t);
+using TileFn = void(const float*, std::int64_t, const float*, std::int64_t, Ahead, float*,
+                    std::int64_t);
 
 // Rows of the next tile of `left` rows. Tiles of few rows wait for the latency of their sums, so a
 // last whole tile and a small rest become two halves.
@@ -198,8 +218,9 @@ HWY_INLINE TileFn* TileForRows(std::int64_t rows, std::integer_sequence<int, kRo
   return kTiles[rows - 1];
 }
 
-// Rows [0, rows) of x times a packed panel.
-inline void RowsTimesPacked(const float* packed, std::int64_t k_count, ConstMatrix x, Matrix out) {
+// All rows of x times a packed panel; the first tile asks for what is ahead.
+inline void RowsTimesPacked(const float* packed, std::int64_t k_count, ConstMatrix x, Ahead ahead,
+                            Matrix out) {
   const auto cols = static_cast<int>(out.cols);
   const bool half = cols <= kHalfVectors * kFullLanes;
   const int width = (half ? kHalfVectors : kPanelVectors) * kFullLanes;
@@ -209,12 +230,14 @@ inline void RowsTimesPacked(const float* packed, std::int64_t k_count, ConstMatr
     TileFn* tile = half ? TileForRows<kHalfVectors>(rows, row_choices)
                         : TileForRows<kPanelVectors>(rows, row_choices);
     if (cols == width) {
-      tile(packed, k_count, x.data + t * x.stride, x.stride, out.data + t * out.stride, out.stride);
-      continue;
+      tile(packed, k_count, x.data + t * x.stride, x.stride, ahead, out.data + t * out.stride,
+           out.stride);
+    } else {
+      HWY_ALIGN float whole[kTileRows * kPanel];
+      tile(packed, k_count, x.data + t * x.stride, x.stride, ahead, whole, kPanel);
+      for (int r = 0; r < rows; ++r) std::copy_n(whole + r * kPanel, cols, out.row(t + r).data());
     }
-    HWY_ALIGN float whole[kTileRows * kPanel];
-    tile(packed, k_count, x.data + t * x.stride, x.stride, whole, kPanel);
-    for (int r = 0; r < rows; ++r) std::copy_n(whole + r * kPanel, cols, out.row(t + r).data());
+    ahead = NothingAhead(packed);
   }
 }
 

@@ -39,6 +39,7 @@ void PanelProduct(const Product& product, std::int64_t panel, std::int64_t row_b
   float* packed = Scratch(ScratchSlot::kLinearPanel, k_count * kPanel);
   PackPanel<Element>(base, k_count, cols, packed);
   RowsTimesPacked(packed, k_count, product.x.Rows(row_begin, row_end - row_begin),
+                  NextPanel<Element>(base, k_count),
                   product.out.Rows(row_begin, row_end - row_begin).Cols(first, cols));
 }
 

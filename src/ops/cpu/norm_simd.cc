@@ -56,6 +56,8 @@ HWY_EXPORT(NormRotateHeads);
 
 // Elements that are done before a second thread has started.
 constexpr std::int64_t kSerialElements = 8192;
+// The same for the rows of HeadNormRope, whose sines and cosines weigh more than the heads.
+constexpr std::int64_t kRopeGrain = 2;
 
 std::int64_t RowGrain(std::int64_t row_elements) {
   return std::max<std::int64_t>(1, kSerialElements / std::max<std::int64_t>(1, row_elements));
@@ -92,7 +94,7 @@ void ApplyHeadNormRope(const OpContext& ctx, ConstMatrix x, int heads, std::int6
                    out.row(t).data());
     }
   };
-  ctx.pool.ParallelFor(x.rows, RowGrain(out.cols), body);
+  ctx.pool.ParallelFor(x.rows, kRopeGrain, body);
 }
 
 }  // namespace kv8::simd

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/cpu/product.h"
+#include "ops/cpu/rows.h"
 #include "ops/cpu/scratch.h"
 #include "ops/cpu/simd.h"
 #include "ops/cpu/weight_row.h"
@@ -114,8 +115,14 @@ void LookUp(const PleWeights& weights, std::span<const TokenId> window,
   }
 }
 
-void LookUpSlice(const OpContext& ctx, const PleConfig& config, const PleWeights& weights,
-                 std::span<const TokenId> ids, const PleSlice& slice, Matrix embedding) {
+// The ids of a slice's rows.
+std::span<const TokenId> SliceIds(std::span<const TokenId> ids, const PleSlice& slice) {
+  return ids.subspan(static_cast<std::size_t>(slice.row_begin),
+                     static_cast<std::size_t>(slice.row_count));
+}
+
+void LookUpRows(const OpContext& ctx, const PleConfig& config, const PleWeights& weights,
+                std::span<const TokenId> ids, std::span<const PleSlice> slices, Matrix embedding) {
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     const auto length = static_cast<std::size_t>(config.ngram_size);
     const auto heads = static_cast<std::size_t>(config.heads());
@@ -124,11 +131,12 @@ void LookUpSlice(const OpContext& ctx, const PleConfig& config, const PleWeights
         heads);
     const std::span window(reinterpret_cast<TokenId*>(rows.data() + heads), length);
     for (std::int64_t i = begin; i < end; ++i) {
-      FillWindow(slice.context, ids, i, window);
-      LookUp(weights, window, rows, embedding.row(i).data());
+      const SliceRow<PleSlice> at = FindRow(slices, i);
+      FillWindow(at.slice->context, SliceIds(ids, *at.slice), at.offset, window);
+      LookUp(weights, window, rows, embedding.row(at.row()).data());
     }
   };
-  ctx.pool.ParallelFor(slice.row_count, kRowGrain, body);
+  ctx.pool.ParallelFor(TotalRows(slices), kRowGrain, body);
 }
 
 void Gate(const OpContext& ctx, const PleWeights& weights, int count, float eps,
@@ -154,26 +162,27 @@ void TransposeTaps(std::span<const float> conv, int kernel, std::int64_t width, 
   }
 }
 
-// Adds u and the convolution of un to the streams of one sequence; `gated` and `normalised` are its
-// rows.
-void ConvolveSlice(const OpContext& ctx, const PleConfig& config, const PleSlice& slice,
-                   const float* taps, ConstMatrix gated, ConstMatrix normalised, Matrix streams) {
+// Adds u and the convolution of un to the streams.
+void ConvolveRows(const OpContext& ctx, const PleConfig& config, std::span<const PleSlice> slices,
+                  const Buffers& b, Matrix streams) {
   const int kernel = config.conv_kernel;
   const std::int64_t width = streams.cols;
   const std::int64_t history = std::int64_t{kernel - 1} * config.ngram_size;
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     const float** columns = Scratch<const float*>(ScratchSlot::kPleWorker, kernel);
     for (std::int64_t i = begin; i < end; ++i) {
+      const SliceRow<PleSlice> row = FindRow(slices, i);
       for (int j = 0; j < kernel; ++j) {
-        const std::int64_t at = i - std::int64_t{kernel - 1 - j} * config.ngram_size;
-        columns[j] =
-            at >= 0 ? normalised.row(at).data() : slice.conv_state.data() + (history + at) * width;
+        const std::int64_t at = row.offset - std::int64_t{kernel - 1 - j} * config.ngram_size;
+        columns[j] = at >= 0 ? b.normalised.row(row.slice->row_begin + at).data()
+                             : row.slice->conv_state.data() + (history + at) * width;
       }
       HWY_DYNAMIC_DISPATCH(ConvolveRow)
-      (taps, columns, kernel, width, gated.row(i).data(), streams.row(i).data());
+      (b.taps, columns, kernel, width, b.gated.row(row.row()).data(),
+       streams.row(row.row()).data());
     }
   };
-  ctx.pool.ParallelFor(slice.row_count, kRowGrain, body);
+  ctx.pool.ParallelFor(TotalRows(slices), kRowGrain, body);
 }
 
 // Keeps the last columns and ids of the sequence.
@@ -201,25 +210,19 @@ void Ple(const OpContext& ctx, const PleConfig& config, const PleWeights& weight
          std::span<const TokenId> ids, std::span<const PleSlice> slices, int stream_count,
          float eps, Matrix streams) {
   const Buffers b = MakeBuffers(config, streams.rows, streams.cols, streams.cols / stream_count);
-  const auto slice_ids = [&](const PleSlice& slice) {
-    return ids.subspan(static_cast<std::size_t>(slice.row_begin),
-                       static_cast<std::size_t>(slice.row_count));
-  };
-  for (const PleSlice& slice : slices) {
-    LookUpSlice(ctx, config, weights, slice_ids(slice), slice,
-                b.embedding.Rows(slice.row_begin, slice.row_count));
-  }
+  LookUpRows(ctx, config, weights, ids, slices, b.embedding);
   const Product products[] = {{b.embedding, weights.key, b.gated},
                               {b.embedding, weights.value, b.value}};
   RunProducts(ctx.pool, products);
   Gate(ctx, weights, stream_count, eps, streams, b);
   TransposeTaps(weights.conv, config.conv_kernel, streams.cols, b.taps);
-  for (const PleSlice& slice : slices) {
-    const ConstMatrix normalised = b.normalised.Rows(slice.row_begin, slice.row_count);
-    ConvolveSlice(ctx, config, slice, b.taps, b.gated.Rows(slice.row_begin, slice.row_count),
-                  normalised, streams.Rows(slice.row_begin, slice.row_count));
-    UpdateState(slice, slice_ids(slice), normalised);
-  }
+  ConvolveRows(ctx, config, slices, b, streams);
+  ctx.pool.ParallelFor(std::ssize(slices), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const PleSlice& slice = slices[static_cast<std::size_t>(i)];
+      UpdateState(slice, SliceIds(ids, slice), b.normalised.Rows(slice.row_begin, slice.row_count));
+    }
+  });
 }
 
 }  // namespace kv8::simd

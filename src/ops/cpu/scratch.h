@@ -29,6 +29,7 @@ enum class ScratchSlot : int {
   kSelect,
   kSelectWorker,
   kAttention,
+  kAttentionTokens,  // where they lie
   kCount,
 };
 

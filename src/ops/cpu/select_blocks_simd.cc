@@ -53,9 +53,12 @@ void ScoreKeys(const std::byte* keys, ConstMatrix iq, Matrix scores) {
   float* const packed = Scratch(ScratchSlot::kSelectWorker, (dim + dot_rows) * kPanel);
   const Matrix dots(packed + dim * kPanel, dot_rows, scores.cols, kPanel);
   PackPanel<Element>(keys, dim, static_cast<int>(scores.cols), packed);
+  Ahead ahead = NextPanel<Element>(keys, dim);
   for (std::int64_t t = 0; t < scores.rows; t += kDotRows) {
     const std::int64_t rows = std::min(kDotRows, scores.rows - t);
-    RowsTimesPacked(packed, dim, iq.Rows(t * heads, rows * heads), dots.Rows(0, rows * heads));
+    RowsTimesPacked(packed, dim, iq.Rows(t * heads, rows * heads), ahead,
+                    dots.Rows(0, rows * heads));
+    ahead = NothingAhead(packed);
     for (std::int64_t i = 0; i < rows; ++i) {
       SumHeads(dots.data + i * heads * kPanel, heads, scores.cols, scores.row(t + i).data());
     }

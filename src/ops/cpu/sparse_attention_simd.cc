@@ -56,23 +56,41 @@ namespace {
 
 using VF = hn::Vec<hn::ScalableTag<float>>;
 
-// Tokens decoded at a time: 16 KiB of floats at head_dim 64, half of a first-level cache.
+// Tokens whose values are added at a time: with the tile, where there is one, half of a first-level
+// cache at head_dim 64.
 constexpr std::int64_t kTileTokens = 64;
 // Tokens whose dot products are taken together; their four sums end in one vector.
 constexpr std::int64_t kScoreTokens = 4;
-// Blocks between asking for one's bytes and decoding it: a memory latency's worth of decoding.
-constexpr std::int64_t kPrefetchBlocks = 8;
+// Tokens between asking for one's bytes and using them: a tile is decoded as a whole.
+constexpr std::int64_t kPrefetchTokens = kTileTokens;
 // Every row of a buffer starts at a multiple of this many floats; the rest is zeros.
 constexpr std::int64_t kRowAlign = 16;
 
 struct Buffers {
-  std::int64_t dim;     // head_dim, rounded up
-  std::int64_t stride;  // tokens, rounded up
-  float* q;             // [heads,dim]
-  float* sum;           // [heads,dim]
-  float* tile;          // [kTileTokens,dim]
-  float* scores;        // [heads,stride]
+  std::int64_t dim;         // head_dim, rounded up
+  std::int64_t stride;      // tokens, rounded up
+  float* q;                 // [heads,dim]
+  float* sum;               // [heads,dim]
+  float* tile;              // [kTileTokens,dim]
+  float* scores;            // [heads,stride]
+  const std::byte** key;    // [stride]: where each token's K lies; padding repeats the last,
+  const std::byte** value;  // [stride]: its V,
+  const std::byte** row;    // [kTileTokens]: its row of the tile
 };
+
+/// Where one side of every token lies.
+void LocateTokens(const AttentionTask& task, KvSide side, std::int64_t stride,
+                  const std::byte** at) {
+  const std::int64_t bytes = task.pages->layout.token_bytes();
+  const auto locate = [&](std::int64_t block, std::int64_t count) {
+    const std::byte* const from = task.pages->At(side, task.kv_head, block * task.block_tokens);
+    for (std::int64_t i = 0; i < count; ++i) *at++ = from + i * bytes;
+  };
+  const std::byte** const end = at + stride;
+  for (const std::int32_t block : task.blocks) locate(block, task.block_tokens);
+  if (task.tail_tokens() > 0) locate(task.tail_block(), task.tail_tokens());
+  std::fill(at, end, at[-1]);
+}
 
 Buffers MakeBuffers(const AttentionTask& task) {
   Buffers b;
@@ -88,84 +106,70 @@ Buffers MakeBuffers(const AttentionTask& task) {
   for (std::int64_t h = 0; h < task.heads; ++h) {
     std::copy_n(task.q + h * task.head_dim(), task.head_dim(), b.q + h * b.dim);
   }
+  b.key = Scratch<const std::byte*>(ScratchSlot::kAttentionTokens, 2 * b.stride + kTileTokens);
+  b.value = b.key + b.stride;
+  b.row = b.value + b.stride;
+  LocateTokens(task, KvSide::kKey, b.stride, b.key);
+  LocateTokens(task, KvSide::kValue, b.stride, b.value);
   return b;
 }
 
-/// Selectable block number `entry` of the row's list; the open tail comes last.
-std::int64_t BlockAt(const AttentionTask& task, std::int64_t entry) {
-  const auto listed = static_cast<std::int64_t>(task.blocks.size());
-  return entry < listed ? task.blocks[static_cast<std::size_t>(entry)] : task.tail_block();
-}
-
-/// Asks for the bytes of listed block `entry`, which lie anywhere in the pool.
-void PrefetchBlock(const AttentionTask& task, KvSide side, std::int64_t entry) {
+/// Asks for the bytes of a token's vector, which lies anywhere in the pool.
+HWY_INLINE void PrefetchVector(const std::byte* at, std::int64_t bytes) {
   constexpr std::int64_t kLine = 64;
-  if (entry >= static_cast<std::int64_t>(task.blocks.size())) return;
-  const std::byte* const from =
-      task.pages->At(side, task.kv_head, BlockAt(task, entry) * task.block_tokens);
-  const std::int64_t bytes = task.block_tokens * task.pages->layout.token_bytes();
-  for (std::int64_t i = 0; i < bytes; i += kLine) hwy::Prefetch(from + i);
+  for (std::int64_t i = 0; i < bytes; i += kLine) hwy::Prefetch(at + i);
 }
 
-/// Decodes one side of the selected tokens [first, first + count) into the tile; rows up to a
-/// multiple of kScoreTokens and the columns after head_dim become zeros. `first` is a multiple of
-/// block_tokens. Reads no byte of any other token.
-template <KvDType kType>
-void DecodeTile(const AttentionTask& task, KvSide side, std::int64_t first, std::int64_t count,
-                const Buffers& b) {
-  const std::int64_t head_dim = task.head_dim();
-  float* to = b.tile;
-  for (std::int64_t done = 0; done < count; done += task.block_tokens) {
-    const std::int64_t entry = (first + done) / task.block_tokens;
-    PrefetchBlock(task, side, entry + kPrefetchBlocks);
-    if (side == KvSide::kKey) PrefetchBlock(task, KvSide::kValue, entry);
-    const std::int64_t run = std::min(task.block_tokens, count - done);
-    const std::byte* from =
-        task.pages->At(side, task.kv_head, BlockAt(task, entry) * task.block_tokens);
-    if (b.dim == head_dim) {
-      DecodeRun<kType>(from, run * head_dim, to);
-      to += run * head_dim;
-      continue;
-    }
-    for (std::int64_t i = 0; i < run; ++i, to += b.dim) {
-      DecodeRun<kType>(from + i * task.pages->layout.token_bytes(), head_dim, to);
-      std::fill(to + head_dim, to + b.dim, 0.0f);
-    }
+/// Asks for K of tokens that come soon and for V of those at `j`.
+void PrefetchTokens(const Buffers& b, std::int64_t j, std::int64_t count, std::int64_t bytes) {
+  for (std::int64_t i = j; i < std::min(j + count, b.stride); ++i) {
+    PrefetchVector(b.key[std::min(i + kPrefetchTokens, b.stride - 1)], bytes);
+    PrefetchVector(b.value[i], bytes);
   }
-  const std::int64_t padded = RoundUp(count, kScoreTokens);
-  std::fill(to, b.tile + padded * b.dim, 0.0f);
 }
 
-/// Dot products of kHeads queries with every token of the tile.
-template <int kHeads>
-void ScoreTile(const float* HWY_RESTRICT q, const Buffers& b, std::int64_t count,
-               float* HWY_RESTRICT scores) {
+/// Decodes the vectors at [0, count) into the tile, zeros in the columns after head_dim, and
+/// returns where its rows lie, padded like Buffers::key.
+template <KvDType kType>
+const std::byte* const* DecodeTile(const std::byte* const* at, std::int64_t count,
+                                   std::int64_t head_dim, const Buffers& b) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    float* const to = b.tile + i * b.dim;
+    DecodeRun<kType>(at[i], head_dim, to);
+    std::fill(to + head_dim, to + b.dim, 0.0f);
+    b.row[i] = reinterpret_cast<const std::byte*>(to);
+  }
+  std::fill(b.row + count, b.row + RoundUp(count, kScoreTokens), b.row[count - 1]);
+  return b.row;
+}
+
+/// Dot products of kHeads queries with kScoreTokens keys.
+template <int kHeads, KvDType kType>
+void ScoreTokens(const float* HWY_RESTRICT q, const Buffers& b, std::int64_t dim,
+                 const std::byte* const* keys, float* HWY_RESTRICT scores) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t j = 0; j < count; j += kScoreTokens) {
-    const float* HWY_RESTRICT keys = b.tile + j * b.dim;
-    VF acc[kHeads][kScoreTokens];
-    for (auto& row : acc) {
-      for (VF& sum : row) sum = hn::Zero(d);
+  VF acc[kHeads][kScoreTokens];
+  for (auto& row : acc) {
+    for (VF& sum : row) sum = hn::Zero(d);
+  }
+  for (std::int64_t i = 0; i < dim; i += lanes) {
+    VF query[kHeads];
+    for (int h = 0; h < kHeads; ++h) query[h] = hn::Load(d, q + h * b.dim + i);
+    for (int t = 0; t < kScoreTokens; ++t) {
+      const VF key = LoadPage<kType>(d, keys[t] + i * SizeOf(kType));
+      for (int h = 0; h < kHeads; ++h) acc[h][t] = hn::MulAdd(query[h], key, acc[h][t]);
     }
-    for (std::int64_t i = 0; i < b.dim; i += lanes) {
-      VF query[kHeads];
-      for (int h = 0; h < kHeads; ++h) query[h] = hn::Load(d, q + h * b.dim + i);
-      for (int t = 0; t < kScoreTokens; ++t) {
-        const VF key = hn::Load(d, keys + t * b.dim + i);
-        for (int h = 0; h < kHeads; ++h) acc[h][t] = hn::MulAdd(query[h], key, acc[h][t]);
-      }
-    }
-    for (int h = 0; h < kHeads; ++h) {
-      StoreSums(d, acc[h][0], acc[h][1], acc[h][2], acc[h][3], scores + h * b.stride + j);
-    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    StoreSums(d, acc[h][0], acc[h][1], acc[h][2], acc[h][3], scores + h * b.stride);
   }
 }
 
-/// sum[h] += p[h][j] * V[j] over the tile, tokens ascending, kVectors vectors of columns.
-template <int kHeads, int kVectors>
-void AddValues(const float* HWY_RESTRICT p, const float* HWY_RESTRICT values, const Buffers& b,
-               std::int64_t count, float* HWY_RESTRICT sum) {
+/// sum[h] += p[h][j] * V[j], tokens ascending, kVectors vectors of columns from `column` on.
+template <int kHeads, int kVectors, KvDType kType>
+void AddValues(const float* HWY_RESTRICT p, const std::byte* const* values, std::int64_t column,
+               const Buffers& b, std::int64_t count, float* HWY_RESTRICT sum) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   VF acc[kHeads][kVectors];
@@ -175,8 +179,9 @@ void AddValues(const float* HWY_RESTRICT p, const float* HWY_RESTRICT values, co
   for (std::int64_t j = 0; j < count; ++j) {
     VF weight[kHeads];
     for (int h = 0; h < kHeads; ++h) weight[h] = hn::Set(d, p[h * b.stride + j]);
+    const std::byte* const from = values[j] + column * SizeOf(kType);
     for (int v = 0; v < kVectors; ++v) {
-      const VF value = hn::Load(d, values + j * b.dim + v * lanes);
+      const VF value = LoadPage<kType>(d, from + v * lanes * SizeOf(kType));
       for (int h = 0; h < kHeads; ++h) acc[h][v] = hn::MulAdd(weight[h], value, acc[h][v]);
     }
   }
@@ -185,36 +190,46 @@ void AddValues(const float* HWY_RESTRICT p, const float* HWY_RESTRICT values, co
   }
 }
 
-template <int kHeads>
-void AddTile(const float* p, const Buffers& b, std::int64_t count, float* sum) {
+template <int kHeads, KvDType kType>
+void AddColumns(const float* p, const std::byte* const* values, std::int64_t dim, const Buffers& b,
+                std::int64_t count, float* sum) {
   constexpr int kVectors = 4;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   std::int64_t i = 0;
-  for (; i + kVectors * lanes <= b.dim; i += kVectors * lanes) {
-    AddValues<kHeads, kVectors>(p, b.tile + i, b, count, sum + i);
+  for (; i + kVectors * lanes <= dim; i += kVectors * lanes) {
+    AddValues<kHeads, kVectors, kType>(p, values, i, b, count, sum + i);
   }
-  for (; i < b.dim; i += lanes) AddValues<kHeads, 1>(p, b.tile + i, b, count, sum + i);
+  for (; i < dim; i += lanes) AddValues<kHeads, 1, kType>(p, values, i, b, count, sum + i);
 }
 
-/// All query heads, three at a time: 3 x 4 sums, their operands and no more fit 16 registers.
-void ScoreHeads(const AttentionTask& task, const Buffers& b, std::int64_t first,
-                std::int64_t count) {
-  std::int64_t h = 0;
-  for (; h + 3 <= task.heads; h += 3) {
-    ScoreTile<3>(b.q + h * b.dim, b, count, b.scores + h * b.stride + first);
-  }
-  for (; h < task.heads; ++h) {
-    ScoreTile<1>(b.q + h * b.dim, b, count, b.scores + h * b.stride + first);
+/// Scores of the tokens [first, first + count), whose K lie at `keys`. All query heads, three at a
+/// time: 3 x 4 sums, their operands and no more fit 16 registers.
+template <KvDType kType>
+void ScoreHeads(const AttentionTask& task, const Buffers& b, std::int64_t dim, std::int64_t first,
+                std::int64_t count, const std::byte* const* keys) {
+  for (std::int64_t j = 0; j < count; j += kScoreTokens) {
+    PrefetchTokens(b, first + j, kScoreTokens, task.pages->layout.token_bytes());
+    float* const scores = b.scores + first + j;
+    std::int64_t h = 0;
+    for (; h + 3 <= task.heads; h += 3) {
+      ScoreTokens<3, kType>(b.q + h * b.dim, b, dim, keys + j, scores + h * b.stride);
+    }
+    for (; h < task.heads; ++h) {
+      ScoreTokens<1, kType>(b.q + h * b.dim, b, dim, keys + j, scores + h * b.stride);
+    }
   }
 }
 
-void AddHeads(const AttentionTask& task, const Buffers& b, std::int64_t first, std::int64_t count) {
+template <KvDType kType>
+void AddHeads(const AttentionTask& task, const Buffers& b, std::int64_t dim, std::int64_t first,
+              std::int64_t count, const std::byte* const* values) {
+  const float* const p = b.scores + first;
   std::int64_t h = 0;
   for (; h + 3 <= task.heads; h += 3) {
-    AddTile<3>(b.scores + h * b.stride + first, b, count, b.sum + h * b.dim);
+    AddColumns<3, kType>(p + h * b.stride, values, dim, b, count, b.sum + h * b.dim);
   }
   for (; h < task.heads; ++h) {
-    AddTile<1>(b.scores + h * b.stride + first, b, count, b.sum + h * b.dim);
+    AddColumns<1, kType>(p + h * b.stride, values, dim, b, count, b.sum + h * b.dim);
   }
 }
 
@@ -250,29 +265,35 @@ void StoreGated(const float* HWY_RESTRICT sum, float scale, const float* HWY_RES
   });
 }
 
-template <KvDType kType>
+/// kTiled: vectors are decoded to the tile first, not used where they lie.
+template <KvDType kType, bool kTiled>
 void Attend(const AttentionTask& task) {
+  constexpr KvDType kUsed = kTiled ? KvDType::kFp32 : kType;
   const std::int64_t tokens = task.tokens();
-  if (tokens == 0) {
-    std::fill_n(task.out, task.heads * task.head_dim(), 0.0f);
-    return;
-  }
   const Buffers b = MakeBuffers(task);
-  for (std::int64_t first = 0; first < tokens; first += kTileTokens) {
-    const std::int64_t count = std::min(kTileTokens, tokens - first);
-    DecodeTile<kType>(task, KvSide::kKey, first, count, b);
-    ScoreHeads(task, b, first, count);
+  const std::int64_t dim = kTiled ? b.dim : task.head_dim();
+  const auto for_each_tile = [&](const std::byte* const* at, const auto& body) {
+    for (std::int64_t first = 0; first < tokens; first += kTileTokens) {
+      const std::int64_t count = std::min(kTileTokens, tokens - first);
+      const std::byte* const* vectors = at + first;
+      if constexpr (kTiled) vectors = DecodeTile<kType>(vectors, count, task.head_dim(), b);
+      body(first, count, vectors);
+    }
+  };
+  for (std::int64_t i = 0; i < std::min(kPrefetchTokens, tokens); ++i) {
+    PrefetchVector(b.key[i], task.pages->layout.token_bytes());
   }
+  for_each_tile(b.key, [&](std::int64_t first, std::int64_t count, const auto* keys) {
+    ScoreHeads<kUsed>(task, b, dim, first, count, keys);
+  });
   const float factor = task.pages->k_scale / std::sqrt(static_cast<float>(task.head_dim()));
   float* const totals = b.q;  // the queries are no longer needed
   for (std::int64_t h = 0; h < task.heads; ++h) {
     totals[h] = SoftmaxNumerators(b.scores + h * b.stride, tokens, b.stride, factor);
   }
-  for (std::int64_t first = 0; first < tokens; first += kTileTokens) {
-    const std::int64_t count = std::min(kTileTokens, tokens - first);
-    DecodeTile<kType>(task, KvSide::kValue, first, count, b);
-    AddHeads(task, b, first, count);
-  }
+  for_each_tile(b.value, [&](std::int64_t first, std::int64_t count, const auto* values) {
+    AddHeads<kUsed>(task, b, dim, first, count, values);
+  });
   for (std::int64_t h = 0; h < task.heads; ++h) {
     StoreGated(b.sum + h * b.dim, task.pages->v_scale / totals[h],
                task.gate + h * task.gate_head_stride, task.head_dim(),
@@ -280,16 +301,30 @@ void Attend(const AttentionTask& task) {
   }
 }
 
+/// One instruction loads a vector of floats or of FP16; whole vectors of these need no tile.
+template <KvDType kType>
+void AttendTo(const AttentionTask& task) {
+  if (task.tokens() == 0) {
+    std::fill_n(task.out, task.heads * task.head_dim(), 0.0f);
+    return;
+  }
+  if constexpr (kType != KvDType::kE4M3) {
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+    if (task.head_dim() % lanes == 0) return Attend<kType, false>(task);
+  }
+  Attend<kType, true>(task);
+}
+
 }  // namespace
 
 void RunAttention(const AttentionTask& task) {
   switch (task.pages->layout.dtype) {
     case KvDType::kFp16:
-      return Attend<KvDType::kFp16>(task);
+      return AttendTo<KvDType::kFp16>(task);
     case KvDType::kE4M3:
-      return Attend<KvDType::kE4M3>(task);
+      return AttendTo<KvDType::kE4M3>(task);
     case KvDType::kFp32:
-      return Attend<KvDType::kFp32>(task);
+      return AttendTo<KvDType::kFp32>(task);
   }
 }
 
@@ -308,7 +343,7 @@ void SparseAttention(const OpContext& ctx, const QsaConfig& config, ConstMatrix 
   const auto budget = static_cast<std::size_t>(config.budget_blocks);
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const SliceRow at = FindRow(slices, i / config.kv_heads);
+      const SliceRow<QsaSlice> at = FindRow(slices, i / config.kv_heads);
       const std::int64_t row = at.row();
       const auto t = static_cast<std::size_t>(row);
       AttentionTask task;
