@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json_fields.h"
 #include "command.h"
+#include "conversation.h"
 #include "text/tokenizer.h"
 
 namespace kv8 {
@@ -49,20 +50,31 @@ Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, std::string_view
 
 void AddPromptFlags(CLI::App& app, PromptFlags& flags) {
   CLI::App* group = app.add_option_group("prompt", "Exactly one of these");
-  group->add_option("--prompt", flags.text, "Text, used as it is");
+  group->add_option("--prompt", flags.text, "Text, used as it is unless --chat is given");
   group->add_option("--prompt-file", flags.text_file, "File with the text")->check(NotEmpty());
-  group->add_option("--token-ids", flags.token_ids_file, "File with a JSON array of token ids")
-      ->check(NotEmpty());
+  CLI::Option* ids =
+      group->add_option("--token-ids", flags.token_ids_file, "File with a JSON array of token ids")
+          ->check(NotEmpty());
   group->require_option(1);
+  app.add_flag("--chat", flags.chat,
+               "Put the text into the checkpoint's chat template, as a user's message")
+      ->excludes(ids);
 }
 
 Result<std::vector<TokenId>> ReadPrompt(const PromptFlags& flags,
                                         const std::filesystem::path& model) {
   if (flags.token_ids_file) return ReadTokenIds(*flags.token_ids_file);
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model / "tokenizer.json"));
-  if (flags.text) return Encode(tokenizer, *flags.text, "--prompt");
-  KV8_ASSIGN_OR_RETURN(const std::string text, ReadFile(*flags.text_file, kMaxTextBytes));
-  return Encode(tokenizer, text, flags.text_file->string());
+  std::string text;
+  if (flags.text) text = *flags.text;
+  if (flags.text_file) {
+    KV8_ASSIGN_OR_RETURN(text, ReadFile(*flags.text_file, kMaxTextBytes));
+  }
+  if (flags.chat) {
+    KV8_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Load(model));
+    KV8_ASSIGN_OR_RETURN(text, RenderUserMessage(chat, text));
+  }
+  return Encode(tokenizer, text, flags.text ? "--prompt" : flags.text_file->string());
 }
 
 }  // namespace kv8

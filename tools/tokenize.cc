@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "base/file.h"
 #include "base/json_fields.h"
 #include "commands.h"
+#include "conversation.h"
 #include "output.h"
 #include "text/tokenizer.h"
 
@@ -24,6 +26,7 @@ struct TokenizeOptions {
   std::string text;
   std::filesystem::path file;
   std::filesystem::path batch;
+  bool chat = false;
   bool json = false;
 };
 
@@ -68,14 +71,29 @@ Result<Json> RunLine(const Tokenizer& tokenizer, std::string_view line) {
   return Error{Code::kCorrupt, R"(is neither {"text": "..."} nor {"token_ids": [...]})", "", ""};
 }
 
-Result<void> RunBatch(const Tokenizer& tokenizer, const std::filesystem::path& path) {
+/// One line of a batch with --chat: a conversation.
+Result<Json> RunChatLine(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                         std::string_view line) {
+  KV8_ASSIGN_OR_RETURN(std::string text, RenderConversation(chat, line, "line"));
+  KV8_ASSIGN_OR_RETURN(const auto ids, tokenizer.Encode(text));
+  Json result = ToJson(tokenizer, ids);
+  result["text"] = std::move(text);
+  return result;
+}
+
+/// `chat` null: without --chat.
+Result<void> RunBatch(const Tokenizer& tokenizer, const ChatTemplate* chat,
+                      const std::filesystem::path& path) {
   KV8_ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMaxTextBytes));
   Json results = Json::array();
   for (std::size_t at = 0; at < content.size();) {
     const std::size_t end = std::min(content.find('\n', at), content.size());
-    auto result = RunLine(tokenizer, std::string_view(content).substr(at, end - at));
+    const std::string_view line = std::string_view(content).substr(at, end - at);
+    auto result = chat == nullptr ? RunLine(tokenizer, line) : RunChatLine(tokenizer, *chat, line);
     if (!result.ok()) {
       Error error = std::move(result).error();
+      // Where in the template it is the template's cause that says.
+      if (chat != nullptr) error.what = fmt::format("{}: {}", error.where, error.what);
       error.where = fmt::format("{}: line {}", path.string(), results.size() + 1);
       return error;
     }
@@ -85,20 +103,38 @@ Result<void> RunBatch(const Tokenizer& tokenizer, const std::filesystem::path& p
   return WriteJson({{"results", std::move(results)}});
 }
 
+/// The text that --text or --file gives, rendered if --chat is given.
+Result<std::string> InputText(const TokenizeOptions& options, const ChatTemplate* chat) {
+  if (options.file.empty()) {
+    return chat == nullptr ? options.text : RenderUserMessage(*chat, options.text);
+  }
+  KV8_ASSIGN_OR_RETURN(std::string text, ReadFile(options.file, kMaxTextBytes));
+  if (chat == nullptr) return text;
+  return RenderConversation(*chat, text, options.file.string());
+}
+
 Result<void> Tokenize(const TokenizeOptions& options) {
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(options.dir / "tokenizer.json"));
-  if (!options.batch.empty()) return RunBatch(tokenizer, options.batch);
-  std::string text = options.text;
-  if (!options.file.empty()) {
-    KV8_ASSIGN_OR_RETURN(text, ReadFile(options.file, kMaxTextBytes));
+  std::optional<ChatTemplate> chat;
+  if (options.chat) {
+    KV8_ASSIGN_OR_RETURN(chat, ChatTemplate::Load(options.dir));
   }
+  const ChatTemplate* used = chat ? &*chat : nullptr;
+  if (!options.batch.empty()) return RunBatch(tokenizer, used, options.batch);
+  KV8_ASSIGN_OR_RETURN(const std::string text, InputText(options, used));
   auto ids = tokenizer.Encode(text);
   if (!ids.ok()) {
     Error error = std::move(ids).error();
     error.where = options.file.empty() ? "--text" : options.file.string();
     return error;
   }
-  return options.json ? WriteJson(ToJson(tokenizer, *ids)) : WriteText(ToText(tokenizer, *ids));
+  if (!options.json) {
+    if (chat) KV8_RETURN_IF_ERROR(WriteText(text + "\n"));
+    return WriteText(ToText(tokenizer, *ids));
+  }
+  Json result = ToJson(tokenizer, *ids);
+  if (chat) result["text"] = text;
+  return WriteJson(result);
 }
 
 }  // namespace
@@ -118,6 +154,9 @@ CommandRun SetUpTokenize(CLI::App& app) {
                    "always prints JSON")
       ->check(NotEmpty());
   input->require_option(1);
+  app.add_flag("--chat", options->chat,
+               "Show a conversation as the checkpoint's chat template renders it: --text is a "
+               "user's message; --file and each line of --batch are messages in JSON");
   AddJsonFlag(app, options->json);
   return [options] { return Tokenize(*options); };
 }

@@ -64,6 +64,39 @@ class TokenizeTest(Kv8TestCase):
         path = self.file("batch.jsonl", '{"text": "a"}\n{"token_ids": [1, 2.5]}\n')
         self.refuse("tokenize", MODEL, "--batch", path, "--json", naming=["batch.jsonl: line 2: "])
 
+    def test_Cli24_text_is_a_users_message(self):
+        want = "<|im_start|>user\nHi {{ x }}<|im_end|>\n<|im_start|>assistant\n"
+        out = self.succeed("tokenize", MODEL, "--chat", "--text", "Hi {{ x }}", "--json").json()
+        self.assertEqual(out["text"], want)
+        plain = self.succeed("tokenize", MODEL, "--text", want, "--json").json()
+        self.assertEqual(out, {**plain, "text": want})
+        flags = ("--prompt", "Hi {{ x }}", "--chat", "--max-tokens", 1, "--json")
+        generated = self.succeed("generate", "--model", MODEL, *flags).json()
+        self.assertEqual(generated["prompt_token_ids"], plain["token_ids"])
+        self.usage_error("generate", "--model", MODEL, "--token-ids", self.ids(1), "--chat")
+
+    def test_Cli24_conversations_come_from_files(self):
+        messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
+        request = {"messages": messages, "add_generation_prompt": False,
+                   "tools": [{"function": {"name": "f"}}], "chat_template_kwargs": {"x": 1}}
+        chat = ("tokenize", MODEL, "--chat", "--json")
+        one = self.succeed(*chat, "--file", self.file("m.json", json.dumps(messages))).json()
+        two = self.succeed(*chat, "--file", self.file("r.json", json.dumps(request))).json()
+        self.assertTrue(one["text"].endswith("U<|im_end|>\n<|im_start|>assistant\n"))
+        self.assertIn('<tools>\n{"function": {"name": "f"}}\n</tools>', two["text"])
+        self.assertTrue(two["text"].endswith("U<|im_end|>\n"))
+        lines = self.file("b.jsonl", json.dumps(messages) + "\n" + json.dumps(request))
+        self.assertEqual(self.succeed(*chat, "--batch", lines).json(), {"results": [one, two]})
+
+    def test_Cli24_what_the_template_refuses_is_told_with_its_line(self):
+        late = [{"role": "user", "content": "U"}, {"role": "system", "content": "S"}]
+        path = self.file("m.json", json.dumps(late))
+        naming = ["chat_template.jinja:25: A system message must be the first message."]
+        self.refuse("tokenize", MODEL, "--chat", "--file", path, naming=naming)
+        for bad in ("3", "[]", "{}", "[1]", '{"messages": 1}', '{"nonsense": 1}', "{"):
+            with self.subTest(bad):
+                self.refuse("tokenize", MODEL, "--chat", "--file", self.file("m.json", bad))
+
 
 if __name__ == "__main__":
     unittest.main()
