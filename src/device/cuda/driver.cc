@@ -152,7 +152,8 @@ Error DriverError(const DriverApi& driver, DriverStatus status, std::string_view
               "see with nvidia-smi who uses the GPU, and end it or use another one"};
     case DriverStatus::kInvalidImage:
     case DriverStatus::kNoBinaryForGpu:
-      return {Code::kUnsupported, what, where, "build kv8 with code for this GPU's architecture"};
+      return {Code::kUnsupported, what, where,
+              "update the NVIDIA driver, or build kv8 with code for this GPU's architecture"};
     case DriverStatus::kUnsupportedPtxVersion:
       return {Code::kUnsupported, what, where, "update the NVIDIA driver"};
     default:
