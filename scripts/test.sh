@@ -75,9 +75,9 @@ sanitized_tests() {
 }
 
 # The programs that start threads.
-threaded_programs=(base_test calibrator_test engine_test)
+threaded_programs=(base_test calibrator_test engine_test server_test)
 threaded_tests() {
-  ctest --preset tsan --parallel "$(nproc)" --tests-regex 'ThreadPool|Engine|Calibrator' \
+  ctest --preset tsan --parallel "$(nproc)" --tests-regex 'ThreadPool|Engine|Calibrator|HttpServer|Exchange' \
     --exclude-regex 'long_en|needle_mid'
 }
 
@@ -96,7 +96,8 @@ step spec scripts/check_spec.py
 tests scripts python3 -m unittest discover --start-directory tests/scripts --pattern '*_test.py'
 step release-build build release all &&
   tests release ctest --preset release --parallel "$(nproc)" &&
-  tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py'
+  tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py' &&
+  tests server python3 -m unittest discover --start-directory tests/server --pattern '*_test.py'
 if [[ -z $fast ]]; then
   step tidy scripts/check_tidy.sh
   step fuzz-build build fuzz all && tests sanitized sanitized_tests && step fuzz scripts/fuzz.sh 20

@@ -11,6 +11,7 @@ CommandRun SetUpInspect(CLI::App& app);
 CommandRun SetUpMaterialize(CLI::App& app);
 CommandRun SetUpPack(CLI::App& app);
 CommandRun SetUpScore(CLI::App& app);
+CommandRun SetUpServe(CLI::App& app);
 CommandRun SetUpTokenize(CLI::App& app);
 
 }  // namespace kv8

@@ -75,6 +75,8 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.speculative_tokens = flags.speculative_tokens;
   options.max_model_len = flags.max_model_len > 0 ? flags.max_model_len : needed_tokens;
   options.kv_memory = flags.kv_memory;
+  options.max_num_seqs = flags.max_num_seqs;
+  options.prefix_cache_memory = flags.prefix_cache_memory;
   options.threads = flags.threads;
   options.backend = flags.backend;
   return Engine::Create(options);

@@ -24,13 +24,15 @@ struct EngineFlags {
   int speculative_tokens = 0;
   std::int64_t max_model_len = 0;  // 0: what the request needs
   std::optional<std::int64_t> kv_memory;
+  int max_num_seqs = 1;
+  std::int64_t prefix_cache_memory = 0;
 };
 
 /// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device,
 /// --backend and --threads.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
 
-/// An engine for one sequence of `needed_tokens` (0: the checkpoint's limit), unless
+/// An engine for max_num_seqs sequences of `needed_tokens` (0: the checkpoint's limit), unless
 /// --max-model-len says otherwise. Errors: kUnsupported for a device this build cannot use; those
 /// of Engine::Create.
 Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens);

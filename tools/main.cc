@@ -38,6 +38,7 @@ constexpr std::initializer_list<Command> kCommands = {
     {"materialize", "Bind a scale pack to its checkpoint", SetUpMaterialize},
     {"generate", "Continue a prompt, printing the text as it comes", SetUpGenerate},
     {"score", "What each token of a text costs under the model", SetUpScore},
+    {"serve", "Answer OpenAI's HTTP requests", SetUpServe},
 };
 
 /// Names in files may hold anything: line breaks that forge a second error, escape sequences that a

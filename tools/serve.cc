@@ -1,0 +1,183 @@
+// kv8 serve: an OpenAI-compatible HTTP server.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "commands.h"
+#include "engine_flags.h"
+#include "output.h"
+#include "server/engine_service.h"
+#include "server/http/log.h"
+#include "server/http/server.h"
+#include "server/openai/api.h"
+#include "server/operations.h"
+
+namespace kv8 {
+namespace {
+
+struct ServeOptions {
+  EngineFlags engine;
+  HttpServerOptions http;
+  std::filesystem::path api_key_file;
+  std::string served_model_name;
+  std::size_t max_queued = 1024;
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
+  bool json = false;
+};
+
+const std::map<std::string, LogLevel> kLogLevels = {{"debug", LogLevel::kDebug},
+                                                    {"info", LogLevel::kInfo},
+                                                    {"warning", LogLevel::kWarning},
+                                                    {"error", LogLevel::kError},
+                                                    {"off", LogLevel::kOff}};
+const std::map<std::string, LogFormat> kLogFormats = {{"text", LogFormat::kText},
+                                                      {"json", LogFormat::kJson}};
+
+/// One key a line; empty lines do not count.
+Result<std::vector<std::string>> ReadKeys(const std::filesystem::path& path) {
+  constexpr std::uint64_t kMaxBytes = 1 << 20;
+  KV8_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxBytes));
+  std::vector<std::string> keys;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) keys.push_back(line);
+  }
+  if (keys.empty()) {
+    return Error{.code = Code::kInvalidArgument,
+                 .what = "the file holds no key",
+                 .where = path.string(),
+                 .remedy = "write one key a line"};
+  }
+  return keys;
+}
+
+Result<void> Announce(const HttpServer& server, const std::string& model, bool json, Log& log) {
+  const std::string url = server.url();
+  log.Write(LogLevel::kInfo, "listening", {{"url", url}, {"model", model}});
+  if (!json) return {};
+  return WriteJson({{"url", url}, {"port", server.port()}, {"model", model}});
+}
+
+Result<void> Serve(ServeOptions options) {
+  if (!options.api_key_file.empty()) {
+    KV8_ASSIGN_OR_RETURN(const std::vector<std::string> keys, ReadKeys(options.api_key_file));
+    options.http.api_keys.insert(options.http.api_keys.end(), keys.begin(), keys.end());
+  }
+  Log log(options.log_level, options.log_format);
+  // The address comes first: a port that is taken must not cost the time of loading a model.
+  KV8_ASSIGN_OR_RETURN(const auto server, HttpServer::Create(options.http, log));
+  KV8_ASSIGN_OR_RETURN(auto engine, OpenEngine(options.engine, 0));
+  EngineService service(std::move(engine), {.max_requests = options.max_queued});
+  KV8_ASSIGN_OR_RETURN(const auto api,
+                       openai::Api::Create(service, {.model_dir = options.engine.model,
+                                                     .model_name = options.served_model_name,
+                                                     .max_waiting = options.max_queued}));
+  AddOperationsRoutes(*server, service, api->model_name(), KV8_VERSION);
+  api->AddRoutes(server->router());
+  server->ShutDownOnSignals();
+  KV8_RETURN_IF_ERROR(Announce(*server, api->model_name(), options.json, log));
+  server->Run();
+  log.Write(LogLevel::kInfo, "stopped");
+  return {};
+}
+
+void AddEngineSizeFlags(CLI::App& app, ServeOptions& options) {
+  app.add_option("--speculative-tokens", options.engine.speculative_tokens,
+                 "Tokens that the draft head proposes in each step")
+      ->check(WholeNumberWithin(0, 5))
+      ->capture_default_str();
+  app.add_option("--max-num-seqs", options.engine.max_num_seqs, "Requests that run at once")
+      ->check(WholeNumberWithin(1, 4096))
+      ->capture_default_str();
+  app.add_option("--prefix-cache-memory", options.engine.prefix_cache_memory,
+                 "Bytes for states of earlier prompts; 0: no prefix cache")
+      ->check(WholeNumberWithin(0, INT64_MAX))
+      ->capture_default_str();
+  app.add_option("--max-queued-requests", options.max_queued,
+                 "Requests taken and not finished; more are answered 429")
+      ->check(WholeNumberWithin(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--served-model-name", options.served_model_name,
+                 "Name for clients; default: the model directory's");
+}
+
+void AddAddressFlags(CLI::App& app, ServeOptions& options) {
+  HttpServerOptions& http = options.http;
+  app.add_option("--host", http.host, "Address to listen on")->capture_default_str();
+  app.add_option("--port", http.port, "Port; 0: a free one")
+      ->check(WholeNumberWithin(0, UINT16_MAX))
+      ->capture_default_str();
+  app.add_option("--api-key", http.api_keys,
+                 "Key that clients must send; may be repeated. Others can see command lines: "
+                 "prefer the environment variable or --api-key-file")
+      ->envname("KV8_API_KEY");
+  app.add_option("--api-key-file", options.api_key_file, "File of keys, one a line")
+      ->check(NotEmpty());
+  app.add_flag("--insecure", http.insecure, "Listen where other machines can reach, without a key");
+  app.add_option("--tls-certificate", http.tls_certificate, "Certificate chain, PEM")
+      ->check(NotEmpty());
+  app.add_option("--tls-key", http.tls_key, "Private key, PEM")->check(NotEmpty());
+  app.add_option("--cors-origin", http.cors_origin,
+                 "Origin whose pages may call this server; * for any");
+}
+
+void AddSeconds(CLI::App& app, const char* name, std::chrono::milliseconds& value,
+                const char* help) {
+  const auto set = [&value](const double& seconds) {
+    value = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  };
+  app.add_option_function<double>(name, set, help)
+      ->check(NumberWithin(0.1, 1e6))
+      ->default_str(fmt::format("{}", std::chrono::duration<double>(value).count()));
+}
+
+void AddLimitFlags(CLI::App& app, ServerLimits& limits) {
+  const auto add_size = [&app](const char* name, std::size_t& value, const char* help) {
+    app.add_option(name, value, help)->check(WholeNumberWithin(1, 1 << 30))->capture_default_str();
+  };
+  add_size("--max-body-bytes", limits.body_bytes, "Largest request body");
+  add_size("--max-header-bytes", limits.header_bytes, "Largest request head");
+  add_size("--max-connections", limits.connections, "Open connections; more wait");
+  add_size("--max-stream-buffer", limits.stream_buffer,
+           "Bytes that may wait for a slow reader before it is cut off");
+  AddSeconds(app, "--header-timeout", limits.header_timeout, "Seconds to send a request's head");
+  AddSeconds(app, "--body-timeout", limits.body_timeout, "Seconds to send a request's body");
+  AddSeconds(app, "--idle-timeout", limits.idle_timeout, "Seconds between two requests");
+  AddSeconds(app, "--write-timeout", limits.write_timeout,
+             "Seconds without the client taking anything");
+  AddSeconds(app, "--shutdown-timeout", limits.shutdown_timeout,
+             "Seconds to finish answers after SIGTERM or SIGINT");
+}
+
+}  // namespace
+
+CommandRun SetUpServe(CLI::App& app) {
+  auto options = std::make_shared<ServeOptions>();
+  options->engine.max_num_seqs = 8;
+  options->engine.prefix_cache_memory = std::int64_t{256} << 20;
+  AddEngineFlags(app, options->engine);
+  AddEngineSizeFlags(app, *options);
+  AddAddressFlags(app, *options);
+  AddLimitFlags(app, options->http.limits);
+  app.add_option("--log-level", options->log_level, "debug, info, warning, error or off")
+      ->transform(CLI::CheckedTransformer(kLogLevels).description(""))
+      ->default_str("info");
+  app.add_option("--log-format", options->log_format, "text or json")
+      ->transform(CLI::CheckedTransformer(kLogFormats).description(""))
+      ->default_str("text");
+  app.add_flag("--json", options->json,
+               "Print the address as one JSON object on standard output once requests are taken");
+  return [options] { return Serve(*options); };
+}
+
+}  // namespace kv8
