@@ -11,7 +11,7 @@ packages=(g++ cmake ninja-build python3 libboost1.81-dev libcli11-dev libfmt-dev
   libsimdjson-dev libspdlog-dev libssl-dev nlohmann-json3-dev prometheus-cpp-dev)
 dev_packages=(git ccache clang clang-format clang-tidy libclang-rt-14-dev
   libbenchmark-dev libgmock-dev libgtest-dev)
-python_packages=(jinja2 numpy safetensors tokenizers transformers)
+python_packages=(jinja2 "lm_eval[api]" numpy openai safetensors tokenizers transformers)
 
 as_root() {
   if [[ $(id -u) -eq 0 ]]; then

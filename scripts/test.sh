@@ -87,6 +87,10 @@ finish() {
   exit
 }
 
+# Has the clients' packages once scripts/setup.sh --python has run; their tests are skipped without.
+client_python=python3
+[[ -x .venv/bin/python ]] && client_python=.venv/bin/python
+
 # The build step of a part is a condition of its tests; a broken one is counted once.
 step setup scripts/setup.sh --dev || finish
 step format scripts/check_format.sh
@@ -97,7 +101,8 @@ tests scripts python3 -m unittest discover --start-directory tests/scripts --pat
 step release-build build release all &&
   tests release ctest --preset release --parallel "$(nproc)" &&
   tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py' &&
-  tests server python3 -m unittest discover --start-directory tests/server --pattern '*_test.py'
+  tests server python3 -m unittest discover --start-directory tests/server --pattern '*_test.py' &&
+  tests clients "$client_python" -m unittest discover --start-directory tests/clients --pattern '*_test.py'
 if [[ -z $fast ]]; then
   step tidy scripts/check_tidy.sh
   step fuzz-build build fuzz all && tests sanitized sanitized_tests && step fuzz scripts/fuzz.sh 20

@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace kv8 {
+namespace {
+
+/// Longer than any watcher waits between two looks.
+constexpr std::chrono::seconds kPoolWatch(3);
+
+}  // namespace
 
 struct EngineService::Submission {
   GenerationId id{};
@@ -83,6 +89,16 @@ std::shared_ptr<const EngineSnapshot> EngineService::snapshot() const {
   return snapshot_;
 }
 
+void EngineService::WatchPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    pool_watched_until_ = std::chrono::steady_clock::now() + kPoolWatch;
+    if (snapshot_->pool) return;
+    pool_missing_ = true;
+  }
+  wake_.notify_one();
+}
+
 void EngineService::Run() {
   for (;;) {
     Commands commands = WaitForCommands();
@@ -105,9 +121,10 @@ void EngineService::Run() {
 EngineService::Commands EngineService::WaitForCommands() {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [this] {
-    return stopping_ || !running_.empty() || !commands_.submissions.empty() ||
+    return stopping_ || pool_missing_ || !running_.empty() || !commands_.submissions.empty() ||
            !commands_.cancellations.empty();
   });
+  pool_missing_ = false;
   return std::exchange(commands_, {});
 }
 
@@ -160,7 +177,7 @@ void EngineService::Finish(GenerationId id, Result<std::vector<Completion>> resu
   submission.sink->OnDone(std::move(result));
   {
     const std::lock_guard lock(mutex_);
-    requests_ -= submission.completions.size();
+    requests_ -= submission.requests.size();
   }
   finished_.notify_all();
 }
@@ -169,8 +186,14 @@ void EngineService::Publish(bool now) {
   const auto time = std::chrono::steady_clock::now();
   if (!now && time - published_ < options_.snapshot_interval) return;
   published_ = time;
-  auto snapshot = std::make_shared<const EngineSnapshot>(
-      EngineSnapshot{engine_->statistics(), engine_->kv_cache()});
+  bool watched = false;
+  {
+    const std::lock_guard lock(mutex_);
+    watched = time < pool_watched_until_;
+  }
+  auto snapshot = std::make_shared<EngineSnapshot>(EngineSnapshot{
+      .statistics = engine_->statistics(), .kv_cache = engine_->kv_cache(), .taken = time});
+  if (watched) snapshot->pool = engine_->pool_map();
   const std::lock_guard lock(mutex_);
   snapshot_ = std::move(snapshot);
 }

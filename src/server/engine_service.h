@@ -38,6 +38,8 @@ class GenerationSink {
 struct EngineSnapshot {
   EngineStatistics statistics;
   KvCacheInfo kv_cache;
+  std::optional<std::vector<KvBlockInfo>> pool;  // absent unless WatchPool was called lately
+  std::chrono::steady_clock::time_point taken;
 };
 
 /// Owns the engine and the thread that runs it. The thread sleeps while there is nothing to do.
@@ -63,6 +65,10 @@ class EngineService {
 
   /// At most snapshot_interval and one step old.
   std::shared_ptr<const EngineSnapshot> snapshot() const;
+  /// Puts the map of the pools into the snapshots of the next seconds: it costs time for every
+  /// block, which is wasted when nobody looks. The next snapshot with it comes soon, even when the
+  /// engine is idle.
+  void WatchPool();
   const ModelInfo& model() const { return engine_->model(); }
   const MemoryPlan& memory() const { return engine_->memory(); }
 
@@ -92,6 +98,8 @@ class EngineService {
   std::size_t requests_ = 0;  // taken and not finished
   bool draining_ = false;
   bool stopping_ = false;
+  bool pool_missing_ = false;  // somebody watches, and the last snapshot is without the map
+  std::chrono::steady_clock::time_point pool_watched_until_;
   std::shared_ptr<const EngineSnapshot> snapshot_;
 
   // Of the engine's thread alone.

@@ -40,9 +40,13 @@ Result<std::unique_ptr<Api>> Api::Create(EngineService& service, const ApiOption
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   KV8_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(options.model_dir / "tokenizer.json"));
   KV8_ASSIGN_OR_RETURN(auto chat_template, LoadTemplate(options.model_dir));
+  KV8_ASSIGN_OR_RETURN(std::string tokenizer_info, ReadTokenizerInfo(options.model_dir));
+  auto constraints = std::make_unique<Constraints>(tokenizer);
   ApiContext context{.service = &service,
                      .tokenizer = std::move(tokenizer),
                      .chat_template = std::move(chat_template),
+                     .constraints = std::move(constraints),
+                     .tokenizer_info = std::move(tokenizer_info),
                      .model_name = options.model_name.empty() ? DirectoryName(options.model_dir)
                                                               : options.model_name,
                      .created = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
@@ -63,9 +67,13 @@ void Api::AddRoutes(Router& router) {
   };
   add("/v1/completions", HandleCompletion);
   add("/v1/chat/completions", HandleChat);
+  add("/v1/responses", HandleResponses);
   add("/tokenize", HandleTokenize);
   add("/detokenize", HandleDetokenize);
 
+  router.Add("GET", "/tokenizer_info", [this](HttpRequest, std::shared_ptr<Responder> responder) {
+    responder->Send(200, kJsonType, context_.tokenizer_info);
+  });
   router.Add("GET", kModelsPath, [this](HttpRequest, std::shared_ptr<Responder> responder) {
     responder->Send(200, kJsonType, ModelList(context_));
   });

@@ -12,14 +12,6 @@ Result<void> ApiContext::CheckModel(const std::string& name) const {
                fmt::format("ask for \"{}\"", model_name)};
 }
 
-Result<std::shared_ptr<const TokenConstraint>> ApiContext::Constrain(const OutputForm& form) const {
-  if (std::holds_alternative<std::monostate>(form)) {
-    return std::shared_ptr<const TokenConstraint>();
-  }
-  return Error{Code::kUnsupported, "structured output is not supported", "response_format",
-               "leave it out"};
-}
-
 Result<void> ApiContext::Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink,
                                 Responder& responder) const {
   KV8_ASSIGN_OR_RETURN(const GenerationId id,

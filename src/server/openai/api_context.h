@@ -2,18 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kv8/constraint.h"
+#include "grammar/constraints.h"
 #include "kv8/error.h"
 #include "server/engine_service.h"
 #include "server/http/responder.h"
 #include "server/openai/request_fields.h"
-#include "server/openai/structured_output.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -23,14 +23,13 @@ struct ApiContext {
   EngineService* service = nullptr;
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat_template;
+  std::unique_ptr<Constraints> constraints;
+  std::string tokenizer_info;  // the body of GET /tokenizer_info
   std::string model_name;
   std::int64_t created = 0;  // seconds since 1970
 
   /// kNotFound unless a request's model is the one that is served.
   Result<void> CheckModel(const std::string& name) const;
-  /// What makes the output have this form; null for any. Errors: kInvalidArgument for a form that
-  /// makes no sense, kUnsupported.
-  Result<std::shared_ptr<const TokenConstraint>> Constrain(const OutputForm& form) const;
   /// Puts requests in line; a client that hangs up takes them out again.
   Result<void> Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink,
                       Responder& responder) const;
@@ -44,10 +43,16 @@ Result<void> HandleCompletion(const ApiContext& context, const OrderedJson& body
                               const std::shared_ptr<Responder>& responder);
 Result<void> HandleChat(const ApiContext& context, const OrderedJson& body,
                         const std::shared_ptr<Responder>& responder);
+Result<void> HandleResponses(const ApiContext& context, const OrderedJson& body,
+                             const std::shared_ptr<Responder>& responder);
 Result<void> HandleTokenize(const ApiContext& context, const OrderedJson& body,
                             const std::shared_ptr<Responder>& responder);
 Result<void> HandleDetokenize(const ApiContext& context, const OrderedJson& body,
                               const std::shared_ptr<Responder>& responder);
+
+/// tokenizer_config.json of a checkpoint and, as "chat_template", its template. Errors: those of
+/// reading the files.
+Result<std::string> ReadTokenizerInfo(const std::filesystem::path& model_dir);
 
 /// The bodies of GET /v1/models and GET /v1/models/NAME.
 std::string ModelList(const ApiContext& context);

@@ -33,41 +33,21 @@ Result<void> ReadLogprobs(const RequestFields& body, Request& request) {
   return {};
 }
 
-Result<void> ReadConversation(const RequestFields& body, ChatRequest& parsed) {
-  ChatInput& input = parsed.input;
-  KV8_ASSIGN_OR_RETURN(input.messages, ReadMessages(body));
-  KV8_ASSIGN_OR_RETURN(OrderedJson tools, ReadTools(body));
-  KV8_ASSIGN_OR_RETURN(parsed.tool_choice, ReadToolChoice(body, tools));
-  // A model that shall call none does not hear of them.
-  if (parsed.tool_choice.mode != ToolChoice::Mode::kNone) input.tools = std::move(tools);
-  KV8_ASSIGN_OR_RETURN(input.add_generation_prompt, body.Bool("add_generation_prompt", true));
-  KV8_ASSIGN_OR_RETURN(input.variables, ReadTemplateVariables(body));
-  ParseCallArguments(input.messages);
-  return {};
-}
-
 }  // namespace
-
-Result<OrderedJson> ReadTemplateVariables(const RequestFields& body) {
-  KV8_ASSIGN_OR_RETURN(const auto variables, body.Object("chat_template_kwargs"));
-  if (!variables) return OrderedJson(OrderedJson::object());
-  for (const char* taken : {"messages", "tools", "add_generation_prompt"}) {
-    if (variables->Find(taken) != nullptr) {
-      return variables->Bad(taken, "is a field of the request itself", "set that");
-    }
-  }
-  return variables->json();
-}
 
 Result<ChatRequest> ParseChatRequest(const OrderedJson& json) {
   KV8_ASSIGN_OR_RETURN(const RequestFields body, RequestFields::Of(json));
   ChatRequest parsed;
+  Conversation& conversation = parsed.conversation;
   KV8_ASSIGN_OR_RETURN(parsed.model, body.RequiredString("model"));
-  KV8_RETURN_IF_ERROR(ReadConversation(body, parsed));
-  KV8_RETURN_IF_ERROR(ReadSampling(body, parsed.common));
-  KV8_RETURN_IF_ERROR(ReadMaxTokens(body, parsed.common));
-  KV8_RETURN_IF_ERROR(ReadLogprobs(body, parsed.common));
-  KV8_ASSIGN_OR_RETURN(parsed.form, ReadOutputForm(body));
+  KV8_ASSIGN_OR_RETURN(conversation.input.messages, ReadMessages(body));
+  KV8_ASSIGN_OR_RETURN(conversation.input.add_generation_prompt,
+                       body.Bool("add_generation_prompt", true));
+  KV8_RETURN_IF_ERROR(ReadToolsAndVariables(body, conversation));
+  KV8_RETURN_IF_ERROR(ReadSampling(body, conversation.common));
+  KV8_RETURN_IF_ERROR(ReadMaxTokens(body, conversation.common));
+  KV8_RETURN_IF_ERROR(ReadLogprobs(body, conversation.common));
+  KV8_ASSIGN_OR_RETURN(conversation.form, ReadOutputForm(body));
   KV8_ASSIGN_OR_RETURN(parsed.streaming, ReadStream(body));
   return parsed;
 }

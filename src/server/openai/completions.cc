@@ -4,6 +4,7 @@
 #include "server/openai/api_context.h"
 #include "server/openai/completion_answer.h"
 #include "server/openai/completion_request.h"
+#include "server/openai/output_constraint.h"
 
 namespace kv8::openai {
 
@@ -11,7 +12,7 @@ Result<void> HandleCompletion(const ApiContext& context, const OrderedJson& body
                               const std::shared_ptr<Responder>& responder) {
   KV8_ASSIGN_OR_RETURN(CompletionRequest parsed, ParseCompletionRequest(body));
   KV8_RETURN_IF_ERROR(context.CheckModel(parsed.model));
-  KV8_ASSIGN_OR_RETURN(parsed.common.constraint, context.Constrain(parsed.form));
+  KV8_ASSIGN_OR_RETURN(parsed.common.constraint, ConstrainForm(context, parsed.form));
   KV8_ASSIGN_OR_RETURN(std::vector<Request> requests, EngineRequests(parsed, context.tokenizer));
   CompletionContext answer{.responder = responder,
                            .tokenizer = &context.tokenizer,

@@ -6,13 +6,15 @@
 #include <array>
 #include <utility>
 
+#include "text/chat_template.h"
+
 namespace kv8::openai {
 namespace {
 
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
-constexpr std::array<std::string_view, 4> kTextParts = {"text", "input_text", "output_text",
-                                                        "refusal"};
+constexpr std::array<std::string_view, 5> kTextParts = {"text", "input_text", "output_text",
+                                                        "reasoning_text", "refusal"};
 
 Error NotText(std::string path, std::string_view type) {
   Error error =
@@ -73,24 +75,27 @@ Result<OrderedJson> ReadMessage(const OrderedJson& json, const std::string& path
   return message;
 }
 
-Result<void> CheckTool(const OrderedJson& tool, const std::string& path) {
-  KV8_ASSIGN_OR_RETURN(const RequestFields fields, RequestFields::Of(tool, path));
-  KV8_ASSIGN_OR_RETURN(const std::string type, fields.RequiredString("type"));
+Result<OrderedJson> ReadTool(const OrderedJson& json, const std::string& path) {
+  KV8_ASSIGN_OR_RETURN(const RequestFields tool, RequestFields::Of(json, path));
+  KV8_ASSIGN_OR_RETURN(const std::string type, tool.RequiredString("type"));
   if (type != "function") {
-    Error error = fields.Bad("type", fmt::format("is \"{}\"; only functions are supported", type));
+    Error error = tool.Bad("type", fmt::format("is \"{}\"; only functions are supported", type));
     error.code = Code::kUnsupported;
     return error;
   }
-  KV8_ASSIGN_OR_RETURN(const auto function, fields.Object("function"));
-  if (!function) return fields.Bad("function", "is missing");
-  KV8_ASSIGN_OR_RETURN(const std::string name, function->RequiredString("name"));
+  KV8_ASSIGN_OR_RETURN(const auto nested, tool.Object("function"));
+  const RequestFields& function = nested ? *nested : tool;
+  KV8_ASSIGN_OR_RETURN(const std::string name, function.RequiredString("name"));
   // The name stands between angle brackets in the model's text.
   if (name.empty() || name.find_first_of("<>\n\r") != std::string::npos) {
-    return function->Bad("name", "is no name of a function");
+    return function.Bad("name", "is no name of a function");
   }
-  KV8_RETURN_IF_ERROR(function->String("description"));
-  KV8_RETURN_IF_ERROR(function->Object("parameters"));
-  return {};
+  KV8_RETURN_IF_ERROR(function.String("description"));
+  KV8_RETURN_IF_ERROR(function.Object("parameters"));
+  if (nested) return json;
+  OrderedJson members = json;
+  members.erase("type");
+  return OrderedJson{{"type", "function"}, {"function", std::move(members)}};
 }
 
 }  // namespace
@@ -114,16 +119,31 @@ Result<OrderedJson> ReadMessages(const RequestFields& body) {
                          ReadMessage((*given)[i], ElementPath(body.PathOf("messages"), i)));
     messages.push_back(std::move(message));
   }
+  ParseCallArguments(messages);
   return messages;
 }
 
 Result<OrderedJson> ReadTools(const RequestFields& body) {
-  KV8_ASSIGN_OR_RETURN(const OrderedJson* tools, body.Array("tools"));
-  if (tools == nullptr || tools->empty()) return OrderedJson();
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    KV8_RETURN_IF_ERROR(CheckTool((*tools)[i], ElementPath(body.PathOf("tools"), i)));
+  KV8_ASSIGN_OR_RETURN(const OrderedJson* given, body.Array("tools"));
+  if (given == nullptr || given->empty()) return OrderedJson();
+  OrderedJson tools = OrderedJson::array();
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    KV8_ASSIGN_OR_RETURN(OrderedJson tool,
+                         ReadTool((*given)[i], ElementPath(body.PathOf("tools"), i)));
+    tools.push_back(std::move(tool));
   }
-  return *tools;
+  return tools;
+}
+
+Result<OrderedJson> ReadTemplateVariables(const RequestFields& body) {
+  KV8_ASSIGN_OR_RETURN(const auto variables, body.Object("chat_template_kwargs"));
+  if (!variables) return OrderedJson(OrderedJson::object());
+  for (const char* taken : {"messages", "tools", "add_generation_prompt"}) {
+    if (variables->Find(taken) != nullptr) {
+      return variables->Bad(taken, "is a field of the request itself", "set that");
+    }
+  }
+  return variables->json();
 }
 
 }  // namespace kv8::openai

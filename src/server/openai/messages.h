@@ -10,7 +10,8 @@
 namespace kv8::openai {
 
 /// "messages": at least one, each with a role that templates know; the content a string, null or
-/// text parts, which become one string. Further fields stay as they are.
+/// text parts, which become one string; the arguments of calls objects. Further fields stay as they
+/// are.
 /// Errors: kInvalidArgument; kUnsupported for images, sound and files.
 Result<OrderedJson> ReadMessages(const RequestFields& body);
 
@@ -18,7 +19,11 @@ Result<OrderedJson> ReadMessages(const RequestFields& body);
 Result<OrderedJson> ReadContent(const OrderedJson& content, const std::string& path);
 
 /// "tools": functions with a name and, if they have parameters, an object that describes them;
-/// null when there are none.
+/// null when there are none. The form of /v1/responses, without "function", becomes that of chats.
 Result<OrderedJson> ReadTools(const RequestFields& body);
+
+/// "chat_template_kwargs": variables of the template. Errors: kInvalidArgument, also for names that
+/// belong to the request itself.
+Result<OrderedJson> ReadTemplateVariables(const RequestFields& body);
 
 }  // namespace kv8::openai

@@ -31,7 +31,7 @@ std::string ElementPath(std::string_view path, std::size_t index) {
 Result<OrderedJson> ParseBody(std::string_view body) {
   auto parsed = ParseOrderedJson(body, "");
   if (!parsed.ok()) {
-    return Error{Code::kInvalidArgument, "the body is " + parsed.error().what, "",
+    return Error{Code::kInvalidArgument, "the body: " + parsed.error().what, "",
                  "send one JSON object in UTF-8"};
   }
   if (!parsed->is_object()) {

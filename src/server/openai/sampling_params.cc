@@ -157,6 +157,7 @@ Result<StreamParams> ReadStream(const RequestFields& body) {
 Error WithBodyField(Error error) {
   if (error.where == "choices") error.where = "n";
   if (error.where == "stop_ids") error.where = "stop_token_ids";
+  if (error.where == "constraint") error.where = "response_format";
   return error;
 }
 

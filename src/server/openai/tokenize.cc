@@ -1,11 +1,12 @@
-// POST /tokenize and /detokenize, in vLLM's form.
+// POST /tokenize and /detokenize and GET /tokenizer_info, in vLLM's form.
 #include <utility>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "base/json_writer.h"
 #include "server/openai/answer.h"
 #include "server/openai/api_context.h"
 #include "server/openai/chat_prompt.h"
-#include "server/openai/chat_request.h"
 #include "server/openai/messages.h"
 #include "server/openai/token_logprob.h"
 
@@ -29,7 +30,6 @@ Result<std::vector<TokenId>> IdsOf(const ApiContext& context, const RequestField
   KV8_ASSIGN_OR_RETURN(input.tools, ReadTools(body));
   KV8_ASSIGN_OR_RETURN(input.add_generation_prompt, body.Bool("add_generation_prompt", true));
   KV8_ASSIGN_OR_RETURN(input.variables, ReadTemplateVariables(body));
-  ParseCallArguments(input.messages);
   KV8_ASSIGN_OR_RETURN(ChatPrompt prompt, PrepareChat(context, input));
   return std::move(prompt.ids);
 }
@@ -81,6 +81,20 @@ Result<void> HandleDetokenize(const ApiContext& context, const OrderedJson& json
   JsonWriter(text).BeginObject().Key("prompt").String(*decoded).EndObject();
   responder->Send(200, kJsonType, std::move(text));
   return {};
+}
+
+Result<std::string> ReadTokenizerInfo(const std::filesystem::path& model_dir) {
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
+  Json info = Json::object();
+  const std::filesystem::path config = model_dir / "tokenizer_config.json";
+  if (std::filesystem::exists(config)) {
+    KV8_ASSIGN_OR_RETURN(info, ReadJsonFile(config, kMaxBytes));
+  }
+  const std::filesystem::path chat_template = model_dir / "chat_template.jinja";
+  if (std::filesystem::exists(chat_template)) {
+    KV8_ASSIGN_OR_RETURN(info["chat_template"], ReadFile(chat_template, kMaxBytes));
+  }
+  return info.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 }  // namespace kv8::openai

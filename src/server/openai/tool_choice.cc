@@ -44,6 +44,7 @@ Result<ToolChoice> ReadToolChoice(const RequestFields& body, const OrderedJson& 
     KV8_ASSIGN_OR_RETURN(const auto fields, body.Object("tool_choice"));
     KV8_ASSIGN_OR_RETURN(choice.name, ReadName(*fields, tools));
     choice.mode = Mode::kNamed;
+    choice.parallel = false;  // the call of this function is the answer
   } else {
     return body.Bad("tool_choice", "must be a string or an object");
   }

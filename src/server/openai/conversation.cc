@@ -1,0 +1,47 @@
+#include "server/openai/conversation.h"
+
+#include <utility>
+
+#include "server/openai/chat_prompt.h"
+#include "server/openai/messages.h"
+#include "server/openai/output_constraint.h"
+
+namespace kv8::openai {
+namespace {
+
+/// Where one call is all that may come, nothing is generated behind it.
+void StopAfterCall(const ApiContext& context, const ToolChoice& choice, Request& request) {
+  if (choice.mode == ToolChoice::Mode::kNone || choice.parallel) return;
+  if (request.constraint) return;  // which allows nothing more by itself
+  if (const auto close = context.tokenizer.IdOf("</tool_call>")) {
+    request.stop_ids.push_back(*close);
+  }
+}
+
+}  // namespace
+
+Result<void> ReadToolsAndVariables(const RequestFields& body, Conversation& conversation) {
+  KV8_ASSIGN_OR_RETURN(OrderedJson tools, ReadTools(body));
+  KV8_ASSIGN_OR_RETURN(conversation.tool_choice, ReadToolChoice(body, tools));
+  // A model that shall call none does not hear of them.
+  if (conversation.tool_choice.mode != ToolChoice::Mode::kNone) {
+    conversation.input.tools = std::move(tools);
+  }
+  KV8_ASSIGN_OR_RETURN(conversation.input.variables, ReadTemplateVariables(body));
+  return {};
+}
+
+Result<PreparedRequest> Prepare(const ApiContext& context, const Conversation& conversation) {
+  KV8_ASSIGN_OR_RETURN(ChatPrompt prompt, PrepareChat(context, conversation.input));
+  PreparedRequest prepared{.request = conversation.common, .reasoning_open = prompt.reasoning_open};
+  Request& request = prepared.request;
+  request.prompt = std::move(prompt.ids);
+  request.cache_points = std::move(prompt.cache_points);
+  KV8_ASSIGN_OR_RETURN(request.constraint,
+                       ConstrainAnswer(context, conversation.form, conversation.tool_choice,
+                                       conversation.input.tools, prepared.reasoning_open));
+  StopAfterCall(context, conversation.tool_choice, request);
+  return prepared;
+}
+
+}  // namespace kv8::openai
