@@ -42,8 +42,11 @@ constexpr std::string_view kChat = R"({"model": "m", "stream": true, "temperatur
       "required": ["dish", "servings"]}}}]})";
 
 ApiContext NewContext() {
-  return {.tokenizer = Tokenizer::Load(ModelDir() / "tokenizer.json").value(),
-          .chat_template = ChatTemplate::Load(ModelDir()).value()};
+  Tokenizer tokenizer = Tokenizer::Load(ModelDir() / "tokenizer.json").value();
+  auto constraints = std::make_unique<Constraints>(tokenizer);
+  return {.tokenizer = std::move(tokenizer),
+          .chat_template = ChatTemplate::Load(ModelDir()).value(),
+          .constraints = std::move(constraints)};
 }
 
 /// Body, template and tokens of a chat.
