@@ -151,6 +151,7 @@ def main():
     sources = sorted((ROOT / "src" / "ops" / "cuda").glob("*.cu"))
     sources = [source for source in sources if not options.only or source.stem in options.only]
     jobs = [(source, arch, options.output, nvidia) for source in sources for arch in options.arch]
+    jobs.sort(key=lambda job: (-job[0].stat().st_size, job[1]))  # what takes longest, first
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(compile_one, jobs))
     failures = [message for *_, message in results if message]

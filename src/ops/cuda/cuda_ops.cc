@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "kvcache/layout.h"
 #include "ops/cuda/device_code.h"
+#include "ops/cuda/no_kernel.h"
 
 namespace kv8::cuda {
 namespace {
@@ -14,15 +15,10 @@ static_assert(kTokensPerBlock == kBlockTokens && kRingTokens == kIndexRingTokens
 constexpr int kBlockTokensOfKernels = 4;  // tokens of a selectable block
 constexpr int kMaxHeadDim = 256;
 
-Error Unsupported(std::string_view op, std::string what) {
-  return {Code::kUnsupported, std::move(what), std::string(op),
-          "run this model on the CPU, or give the op such a kernel"};
-}
-
 /// `got` is not among what the kernels have.
 Error NoKernel(std::string_view op, std::string_view dimension, std::int64_t got,
                std::string_view have) {
-  return Unsupported(op, fmt::format("{} is {}, the GPU has {}", dimension, got, have));
+  return cuda::NoKernel(op, fmt::format("{} is {}, the GPU has {}", dimension, got, have));
 }
 
 /// The image of `code` that runs on `architecture`.

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/no_kernel.h"
 
 namespace kv8::cuda {
 namespace {
@@ -14,11 +15,6 @@ constexpr int kProductThreads = 128;
 constexpr int kDenseThreads = 256;
 /// From so many activation rows on a block takes 32 instead of 8 at a time.
 constexpr int kWideRows = 9;
-
-Error NoKernel(std::string_view op, std::string what) {
-  return {Code::kUnsupported, std::move(what), std::string(op),
-          "run this model on the CPU, or give the op such a kernel"};
-}
 
 Result<void> CheckInner(std::string_view op, std::int64_t inner) {
   if (inner > 0 && inner % 32 == 0) return {};
