@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "grammar/char_class.h"
+#include "grammar/char_set.h"
 #include "grammar/regex.h"
 
 namespace kv8 {
@@ -122,7 +122,7 @@ Pc JsonGrammar::KeyBesides(std::span<const std::u32string> names, Pc next) {
                       AddChars(builder_, JsonEscaped(), TextForm::kJsonString, kReturnPc));
   }
   const Pc tail = builder_.OpenSplit(builder_.Literal("\"", next));
-  const CharClass plain = CharClass::All().Without(JsonEscaped());
+  const CharSet plain = CharSet::All().Without(JsonEscaped());
   builder_.Close(tail, builder_.Either(builder_.Call(*escape_, tail),
                                        AddChars(builder_, plain, TextForm::kPlain, tail)));
   return builder_.Literal("\"", KeyBesides(names, 0, tail, next));
@@ -134,7 +134,7 @@ Pc JsonGrammar::KeyBesides(std::span<const std::u32string> names, std::size_t fr
   const bool is_name = !names.empty() && names.front().size() == from;
   Pc entry = is_name ? builder_.Nothing() : builder_.Literal("\"", next);
   if (is_name) names = names.subspan(1);
-  CharClass taken;
+  CharSet taken;
   while (!names.empty()) {
     const char32_t c = names.front()[from];
     const auto end = std::find_if(names.begin(), names.end(),
@@ -146,7 +146,7 @@ Pc JsonGrammar::KeyBesides(std::span<const std::u32string> names, std::size_t fr
     names = names.subspan(count);
   }
   const bool escapes_taken = !taken.Within(JsonEscaped()).empty();
-  const CharClass others = taken.Complement();
+  const CharSet others = taken.Complement();
   if (escapes_taken) {
     return builder_.Either(AddChars(builder_, others, TextForm::kJsonString, tail), entry);
   }

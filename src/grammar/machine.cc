@@ -125,7 +125,9 @@ void Machine::Follow(const Way& way) {
       return Visit(i.operand, way.frame);
     case Op::kCall:
       // Nothing follows a last call, so its caller's caller will do: right recursion stays flat.
-      if (i.next == kReturnPc) return Visit(program_->entries[i.operand], way.frame);
+      // Not in a loop, whose count would look like a part of what is called.
+      if (i.next == kReturnPc && !InLoop(way.frame))
+        return Visit(program_->entries[i.operand], way.frame);
       if (frames_[way.frame].depth >= kMaxFrameDepth) return;
       return Visit(program_->entries[i.operand], Push(way.frame, way.pc, 0));
     case Op::kLoop:

@@ -21,7 +21,7 @@ using FrameId = std::uint32_t;
 inline constexpr StateId kDeadState = 0;
 inline constexpr FrameId kNoCaller = 0;    // a return here ends the text
 inline constexpr FrameId kOpenCaller = 1;  // a return here leaves what is known
-inline constexpr std::uint32_t kMaxFrameDepth = 512;
+inline constexpr std::uint32_t kMaxFrameDepth = 128;
 inline constexpr std::size_t kMaxWays = 4096;            // of one state
 inline constexpr std::size_t kMaxVisits = 4 * kMaxWays;  // places on the way to one state
 
@@ -38,7 +38,9 @@ struct Way {
   FrameId frame = kNoCaller;
 
   bool operator==(const Way&) const = default;
-  auto operator<=>(const Way&) const = default;
+  bool operator<(const Way& other) const {
+    return pc != other.pc ? pc < other.pc : frame < other.frame;
+  }
 };
 
 /// Bounded: what would nest deeper than kMaxFrameDepth, be in more than kMaxWays ways at once, or
@@ -94,6 +96,7 @@ class Machine {
     bool leaves = false;
   };
 
+  bool InLoop(FrameId frame) const { return program_->code[frames_[frame].pc].op == Op::kLoop; }
   StateId Compute(StateId state, std::uint8_t byte_class);
   void Visit(Pc pc, FrameId frame);
   void Follow(const Way& way);

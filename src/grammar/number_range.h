@@ -8,8 +8,7 @@
 namespace kv8 {
 
 /// Integers from `low` to `high`, both included; absent: without a limit on that side. At least one
-/// is there, and low <= high. No leading zeros, no minus before 0, at most 100 digits. Each limit
-/// is above INT64_MIN.
+/// is there, and low <= high. No leading zeros, no minus before 0, at most 100 digits.
 std::string IntegersBetween(std::optional<std::int64_t> low, std::optional<std::int64_t> high);
 
 /// A limit of a range of decimals.

@@ -35,7 +35,7 @@ class RegexAdder {
 
   Pc AnyText(Pc next) {
     const Pc split = builder_.OpenSplit(next);
-    builder_.Close(split, AddChars(builder_, CharClass::All(), form_, split));
+    builder_.Close(split, AddChars(builder_, CharSet::All(), form_, split));
     return split;
   }
 
@@ -74,7 +74,62 @@ bool EndsAnchored(const Regex& alternative) {
          EndsAnchored(alternative.parts.back());
 }
 
+struct Lengths {
+  std::uint64_t min = 0;
+  std::uint64_t max = 0;  // kNoLimit and more: without a limit
+};
+
+Lengths LengthsOf(const Regex& regex) {
+  Lengths all;
+  switch (regex.kind) {
+    case Regex::Kind::kChars:
+      return {1, 1};
+    case Regex::Kind::kConcat:
+      for (const Regex& part : regex.parts) {
+        const Lengths lengths = LengthsOf(part);
+        all = {all.min + lengths.min, std::min<std::uint64_t>(all.max + lengths.max, kNoLimit)};
+      }
+      return all;
+    case Regex::Kind::kAny:
+      all.min = kNoLimit;
+      for (const Regex& part : regex.parts) {
+        const Lengths lengths = LengthsOf(part);
+        all = {std::min(all.min, lengths.min), std::max(all.max, lengths.max)};
+      }
+      return all;
+    case Regex::Kind::kRepeat: {
+      // Lengths saturate, so that products of nested counts do not overflow.
+      const Lengths lengths = LengthsOf(regex.parts.front());
+      return {std::min<std::uint64_t>(lengths.min * regex.min, kNoLimit),
+              lengths.max == 0 ? 0 : std::min<std::uint64_t>(lengths.max * regex.max, kNoLimit)};
+    }
+    default:
+      return all;
+  }
+}
+
 }  // namespace
+
+bool LimitLength(Regex& regex, Anchoring anchoring, std::uint32_t min, std::uint32_t max) {
+  if (min == 0 && max == kNoLimit) return true;
+  const bool whole =
+      anchoring == Anchoring::kWhole || (StartsAnchored(regex) && EndsAnchored(regex));
+  if (!whole) return false;
+  const Lengths lengths = LengthsOf(regex);
+  if (lengths.min >= min && lengths.max <= max) return true;
+  Regex* repeat = nullptr;
+  for (Regex& part : regex.parts) {
+    if (part.kind == Regex::Kind::kStart || part.kind == Regex::Kind::kEnd) continue;
+    const bool repeated_class =
+        part.kind == Regex::Kind::kRepeat && part.parts.front().kind == Regex::Kind::kChars;
+    if (regex.kind != Regex::Kind::kConcat || repeat != nullptr || !repeated_class) return false;
+    repeat = &part;
+  }
+  if (repeat == nullptr || std::max(repeat->min, min) > std::min(repeat->max, max)) return false;
+  repeat->min = std::max(repeat->min, min);
+  repeat->max = std::min(repeat->max, max);
+  return true;
+}
 
 bool Regex::nullable() const {
   const auto is_nullable = [](const Regex& part) { return part.nullable(); };

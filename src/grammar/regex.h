@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "grammar/char_class.h"
+#include "grammar/char_set.h"
 #include "grammar/program.h"
 #include "kv8/error.h"
 
@@ -27,7 +27,7 @@ struct Regex {
     kEnd,     // $: only where it ends
   };
   Kind kind = Kind::kEmpty;
-  CharClass chars;
+  CharSet chars;
   std::vector<Regex> parts;
   std::uint32_t min = 0;
   std::uint32_t max = 0;
@@ -51,6 +51,10 @@ enum class Anchoring {
   kWhole,   // the text matches; ^ and $ change nothing
   kSearch,  // some part of it matches, which ^ and $ tie to its ends
 };
+
+/// Makes the expression match texts of `min` to `max` characters only. False, and nothing changes,
+/// unless it matches no others anyway or is one repeated class, whose counts say it.
+bool LimitLength(Regex& regex, Anchoring anchoring, std::uint32_t min, std::uint32_t max);
 
 /// Reads what matches, then goes on at `next`.
 Pc AddRegex(ProgramBuilder& builder, const Regex& regex, Anchoring anchoring, TextForm form,

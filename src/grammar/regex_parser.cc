@@ -14,32 +14,31 @@ namespace {
 constexpr int kMaxGroups = 100;                 // inside one another
 constexpr std::uint32_t kMaxEmptyRepeat = 100;  // of what may be empty, as each is a way
 
-const CharClass& Digits() {
-  static const CharClass chars = CharClass().Add('0', '9');
+const CharSet& Digits() {
+  static const CharSet chars = CharSet().Add('0', '9');
   return chars;
 }
-const CharClass& WordChars() {
-  static const CharClass chars =
-      CharClass().Add('0', '9').Add('A', 'Z').Add('a', 'z').Add('_', '_');
+const CharSet& WordChars() {
+  static const CharSet chars = CharSet().Add('0', '9').Add('A', 'Z').Add('a', 'z').Add('_', '_');
   return chars;
 }
-const CharClass& LineEnds() {
-  static const CharClass chars = CharClass().Add('\n', '\n').Add('\r', '\r').Add(0x2028, 0x2029);
+const CharSet& LineEnds() {
+  static const CharSet chars = CharSet().Add('\n', '\n').Add('\r', '\r').Add(0x2028, 0x2029);
   return chars;
 }
 /// WhiteSpace and LineTerminator of ECMA 262.
-const CharClass& Spaces() {
-  static const CharClass chars = CharClass()
-                                     .Add('\t', '\r')
-                                     .Add(' ', ' ')
-                                     .Add(0xA0, 0xA0)
-                                     .Add(0x1680, 0x1680)
-                                     .Add(0x2000, 0x200A)
-                                     .Add(0x2028, 0x2029)
-                                     .Add(0x202F, 0x202F)
-                                     .Add(0x205F, 0x205F)
-                                     .Add(0x3000, 0x3000)
-                                     .Add(0xFEFF, 0xFEFF);
+const CharSet& Spaces() {
+  static const CharSet chars = CharSet()
+                                   .Add('\t', '\r')
+                                   .Add(' ', ' ')
+                                   .Add(0xA0, 0xA0)
+                                   .Add(0x1680, 0x1680)
+                                   .Add(0x2000, 0x200A)
+                                   .Add(0x2028, 0x2029)
+                                   .Add(0x202F, 0x202F)
+                                   .Add(0x205F, 0x205F)
+                                   .Add(0x3000, 0x3000)
+                                   .Add(0xFEFF, 0xFEFF);
   return chars;
 }
 
@@ -47,7 +46,7 @@ bool IsAsciiLetterOrDigit(char c) {
   return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z');
 }
 
-Regex OfChars(CharClass chars) {
+Regex OfChars(CharSet chars) {
   Regex regex;
   regex.kind = Regex::Kind::kChars;
   regex.chars = std::move(chars);
@@ -98,10 +97,10 @@ class Parser {
   Result<std::optional<std::pair<std::uint32_t, std::uint32_t>>> Quantifier();
   Result<std::optional<std::pair<std::uint32_t, std::uint32_t>>> Counts();
   std::optional<std::uint32_t> Number();
-  Result<CharClass> Class();
-  Result<CharClass> ClassAtom();
-  Result<CharClass> Escape(bool in_class);
-  Result<CharClass> EscapedLetter(char letter, bool in_class);
+  Result<CharSet> Class();
+  Result<CharSet> ClassAtom();
+  Result<CharSet> Escape(bool in_class);
+  Result<CharSet> EscapedLetter(char letter, bool in_class);
   Result<char32_t> CodePoint(char letter);
   Result<char32_t> Hex(std::size_t digits);
 
@@ -158,11 +157,11 @@ Result<Regex> Parser::Atom() {
     case '(':
       return Group();
     case '[': {
-      KV8_ASSIGN_OR_RETURN(CharClass chars, Class());
+      KV8_ASSIGN_OR_RETURN(CharSet chars, Class());
       return OfChars(std::move(chars));
     }
     case '\\': {
-      KV8_ASSIGN_OR_RETURN(CharClass chars, Escape(/*in_class=*/false));
+      KV8_ASSIGN_OR_RETURN(CharSet chars, Escape(/*in_class=*/false));
       return OfChars(std::move(chars));
     }
     case '.':
@@ -173,7 +172,7 @@ Result<Regex> Parser::Atom() {
     case '?':
       return Bad(fmt::format("nothing before {}", Peek()));
     default:
-      return OfChars(CharClass::Of(TakeChar()));
+      return OfChars(CharSet::Of(TakeChar()));
   }
 }
 
@@ -256,21 +255,21 @@ std::optional<std::uint32_t> Parser::Number() {
   return value;
 }
 
-Result<CharClass> Parser::Class() {
+Result<CharSet> Parser::Class() {
   ++at_;
   const bool negated = Take("^");
-  CharClass chars;
+  CharSet chars;
   if (!AtEnd() && Peek() == ']') return Bad("an empty class, or ] without a backslash");
   while (!AtEnd() && Peek() != ']') {
-    KV8_ASSIGN_OR_RETURN(const CharClass first, ClassAtom());
+    KV8_ASSIGN_OR_RETURN(const CharSet first, ClassAtom());
     const bool range = at_ + 1 < pattern_.size() && Peek() == '-' && pattern_[at_ + 1] != ']';
     if (!range) {
       chars.Add(first);
       continue;
     }
     ++at_;
-    KV8_ASSIGN_OR_RETURN(const CharClass last, ClassAtom());
-    const auto is_one = [](const CharClass& c) {
+    KV8_ASSIGN_OR_RETURN(const CharSet last, ClassAtom());
+    const auto is_one = [](const CharSet& c) {
       return c.ranges().size() == 1 && c.ranges()[0].first == c.ranges()[0].last;
     };
     if (!is_one(first) || !is_one(last)) return Bad("a range between what are not characters");
@@ -281,13 +280,13 @@ Result<CharClass> Parser::Class() {
   return negated ? chars.Complement() : chars;
 }
 
-Result<CharClass> Parser::ClassAtom() {
+Result<CharSet> Parser::ClassAtom() {
   if (AtEnd()) return Bad("a class is not closed");
   if (Peek() == '\\') return Escape(/*in_class=*/true);
-  return CharClass::Of(TakeChar());
+  return CharSet::Of(TakeChar());
 }
 
-Result<CharClass> Parser::Escape(bool in_class) {
+Result<CharSet> Parser::Escape(bool in_class) {
   ++at_;
   if (AtEnd()) return Bad("nothing after the backslash");
   const char c = Peek();
@@ -295,10 +294,10 @@ Result<CharClass> Parser::Escape(bool in_class) {
     ++at_;
     return EscapedLetter(c, in_class);
   }
-  return CharClass::Of(TakeChar());
+  return CharSet::Of(TakeChar());
 }
 
-Result<CharClass> Parser::EscapedLetter(char letter, bool in_class) {
+Result<CharSet> Parser::EscapedLetter(char letter, bool in_class) {
   switch (letter) {
     case 'd':
       return Digits();
@@ -313,11 +312,11 @@ Result<CharClass> Parser::EscapedLetter(char letter, bool in_class) {
     case 'S':
       return Spaces().Complement();
     case 'b':
-      if (in_class) return CharClass::Of('\b');
+      if (in_class) return CharSet::Of('\b');
       return Unsupported("\\b");
     default: {
       KV8_ASSIGN_OR_RETURN(const char32_t c, CodePoint(letter));
-      return CharClass::Of(c);
+      return CharSet::Of(c);
     }
   }
 }

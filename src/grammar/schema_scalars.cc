@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "grammar/char_class.h"
+#include "grammar/char_set.h"
 #include "grammar/number_range.h"
 #include "grammar/regex.h"
 #include "grammar/schema_compiler.h"
@@ -13,11 +14,31 @@
 namespace kv8 {
 namespace {
 
-// Whole numbers of this size and less are exact in a double, and leave room for a step.
-constexpr double kLargestBound = 1e15;
+// Whole numbers of this size and less are exact in a double.
+constexpr double kExactBound = 1e15;
 
 bool Has(const OrderedJson& schema, const char* key) {
   return schema.contains(key);
+}
+
+/// The first integer that a limit allows, going in direction `step`, 1 or -1.
+Result<std::int64_t> FirstInteger(const OrderedJson& limit, bool beyond, std::int64_t step,
+                                  const std::string& path) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
+  if (limit.is_number_float()) {
+    const auto value = limit.get<double>();
+    if (std::abs(value) > kExactBound) return CannotHonour(path, "a limit beyond 10^15");
+    const double whole = step > 0 ? std::ceil(value) : std::floor(value);
+    return static_cast<std::int64_t>(whole) + (beyond && whole == value ? step : 0);
+  }
+  const bool fits =
+      !limit.is_number_unsigned() || limit.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMax);
+  const std::int64_t value = fits ? limit.get<std::int64_t>() : kMax;
+  if (!fits || (beyond && value == (step > 0 ? kMax : kMin))) {
+    return CannotHonour(path, "a limit of an integer that is beyond 64 bits");
+  }
+  return value + (beyond ? step : 0);
 }
 
 }  // namespace
@@ -40,13 +61,12 @@ Result<SchemaCompiler::Limits> SchemaCompiler::LimitsOf(const OrderedJson& schem
 
 Result<Pc> SchemaCompiler::StringOf(const OrderedJson& schema, const std::string& path) {
   KV8_ASSIGN_OR_RETURN(const Limits limits, LimitsOf(schema, "minLength", "maxLength", path));
-  const bool limited = limits.min > 0 || limits.max != kNoLimit;
   if (!Has(schema, "pattern") && !Has(schema, "format")) {
     if (limits.min > limits.max) return builder_.Nothing();
     return text_.String(kReturnPc, limits.min, limits.max);
   }
-  if (limited || (Has(schema, "pattern") && Has(schema, "format"))) {
-    return CannotHonour(path, "more than one of \"pattern\", \"format\" and length limits");
+  if (Has(schema, "pattern") && Has(schema, "format")) {
+    return CannotHonour(path, "\"pattern\" and \"format\" together");
   }
   const bool is_pattern = Has(schema, "pattern");
   const std::string place = Below(path, is_pattern ? "pattern" : "format");
@@ -58,9 +78,13 @@ Result<Pc> SchemaCompiler::StringOf(const OrderedJson& schema, const std::string
     return CannotHonour(place, fmt::format("the format \"{}\" is not supported; {} are", text,
                                            StringFormatNames()));
   }
-  KV8_ASSIGN_OR_RETURN(const Regex regex, ParseRegex(expression, "JSON schema " + place));
-  const Pc inner = AddRegex(builder_, regex, is_pattern ? Anchoring::kSearch : Anchoring::kWhole,
-                            TextForm::kJsonString, builder_.Literal("\"", kReturnPc));
+  KV8_ASSIGN_OR_RETURN(Regex regex, ParseRegex(expression, "JSON schema " + place));
+  const Anchoring anchoring = is_pattern ? Anchoring::kSearch : Anchoring::kWhole;
+  if (!LimitLength(regex, anchoring, limits.min, limits.max)) {
+    return CannotHonour(path, "length limits beside this expression");
+  }
+  const Pc inner = AddRegex(builder_, regex, anchoring, TextForm::kJsonString,
+                            builder_.Literal("\"", kReturnPc));
   return builder_.Literal("\"", inner);
 }
 
@@ -75,9 +99,6 @@ Result<std::optional<SchemaCompiler::Bound>> SchemaCompiler::BoundOf(const Order
     if (!Has(schema, key)) continue;
     const OrderedJson& value = schema[key];
     if (!value.is_number()) return BadSchema(Below(path, key), "is not a number");
-    if (std::abs(value.get<double>()) > kLargestBound) {
-      return CannotHonour(Below(path, key), fmt::format("is beyond {:.0f}", kLargestBound));
-    }
     const bool tighter = !bound || (lower ? value >= bound->value : value <= bound->value);
     if (tighter) bound = Bound{value, key == included};
   }
@@ -91,14 +112,10 @@ Result<Pc> SchemaCompiler::IntegerOf(const OrderedJson& schema, const std::strin
   std::optional<std::int64_t> low;
   std::optional<std::int64_t> high;
   if (lower) {
-    const double value = lower->value.get<double>();
-    low = static_cast<std::int64_t>(std::ceil(value));
-    if (!lower->included && std::ceil(value) == value) ++*low;
+    KV8_ASSIGN_OR_RETURN(low, FirstInteger(lower->value, !lower->included, 1, path));
   }
   if (upper) {
-    const double value = upper->value.get<double>();
-    high = static_cast<std::int64_t>(std::floor(value));
-    if (!upper->included && std::floor(value) == value) --*high;
+    KV8_ASSIGN_OR_RETURN(high, FirstInteger(upper->value, !upper->included, -1, path));
   }
   if (low && high && *low > *high) return builder_.Nothing();
   return text_.Pattern(IntegersBetween(low, high), kReturnPc);
@@ -113,8 +130,8 @@ Result<Pc> SchemaCompiler::NumberOf(const OrderedJson& schema, const std::string
   for (const auto& [bound, limit] : {std::pair{&lower, &low}, std::pair{&upper, &high}}) {
     if (!*bound) continue;
     const double value = (*bound)->value.get<double>();
-    if (value != std::trunc(value)) {
-      return CannotHonour(path, "a limit of a number that is not whole");
+    if (value != std::trunc(value) || std::abs(value) > kExactBound) {
+      return CannotHonour(path, "a limit of a number that is not whole, or beyond 10^15");
     }
     *limit = DecimalLimit{static_cast<std::int64_t>(value), (*bound)->included};
   }

@@ -1,7 +1,7 @@
 #include "grammar/token_masks.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <utility>
 
 #include "kv8/constraint.h"
@@ -26,13 +26,18 @@ void TokenMasks::Fill(StateId state, std::span<std::uint64_t> mask) {
   if (const auto known = whole_.find(state); known != whole_.end()) {
     return known->second.AddTo(mask);
   }
-  if (bytes_ > kMaxBytes) Forget();
-  const TokenSet& set = whole_.emplace(state, Find(state)).first->second;
-  bytes_ += set.bytes();
+  if (whole_bytes_ > kMaxBytes) {
+    whole_.clear();
+    whole_bytes_ = 0;
+  }
+  std::vector<std::uint64_t> all(MaskWords(static_cast<std::int64_t>(trie_->vocab())));
+  Find(state, all);
+  const TokenSet& set = whole_.emplace(state, Pack(all)).first->second;
+  whole_bytes_ += set.bytes();
   set.AddTo(mask);
 }
 
-TokenMasks::TokenSet TokenMasks::Find(StateId state) {
+void TokenMasks::Find(StateId state, std::span<std::uint64_t> mask) {
   std::vector<std::pair<FrameId, Way>> detached;  // by caller
   for (const Way& way : machine_->ways(state)) {
     if (way.pc == kReturnPc) continue;
@@ -42,7 +47,10 @@ TokenMasks::TokenSet TokenMasks::Find(StateId state) {
   }
   std::sort(detached.begin(), detached.end());
   detached.erase(std::unique(detached.begin(), detached.end()), detached.end());
-  std::vector<std::uint64_t> words(MaskWords(static_cast<std::int64_t>(trie_->vocab())));
+  if (part_bytes_ > kMaxBytes) {
+    parts_.clear();
+    part_bytes_ = 0;
+  }
   for (std::size_t i = 0; i < detached.size();) {
     const FrameId caller = detached[i].first;
     std::vector<Way> ways;
@@ -50,27 +58,25 @@ TokenMasks::TokenSet TokenMasks::Find(StateId state) {
       ways.push_back(detached[i].second);
     }
     const Part& part = PartOf(machine_->Intern(std::move(ways)));
-    part.tokens.AddTo(words);
+    part.tokens.AddTo(mask);
     if (caller == kNoCaller || part.exits.empty()) continue;
     const StateId after = machine_->Return(caller);
     if (machine_->finished(after)) continue;
-    for (const std::uint32_t node : part.exits) Walk(node, after, nullptr);
-    for (const TokenId token : found_) SetBit(words, token);
-    found_.clear();
+    for (const std::uint32_t node : part.exits) Walk(node, after, mask, nullptr);
   }
-  for (std::size_t id = 0; id < trie_->vocab(); ++id) {
-    if ((words[id / 64] >> (id % 64) & 1) != 0) found_.push_back(static_cast<TokenId>(id));
+  for (const TokenId token : trie_->long_tokens()) {
+    if (machine_->Run(state, trie_->Bytes(token)) != kDeadState) SetBit(mask, token);
   }
-  return Pack();
 }
 
 const TokenMasks::Part& TokenMasks::PartOf(StateId state) {
   const auto [entry, is_new] = parts_.try_emplace(state);
   Part& part = entry->second;
   if (!is_new) return part;
-  Walk(0, state, &part.exits);
-  part.tokens = Pack();
-  bytes_ += part.tokens.bytes() + part.exits.size() * 4;
+  std::vector<std::uint64_t> all(MaskWords(static_cast<std::int64_t>(trie_->vocab())));
+  Walk(0, state, all, &part.exits);
+  part.tokens = Pack(all);
+  part_bytes_ += part.tokens.bytes() + part.exits.size() * sizeof(std::uint32_t);
   return part;
 }
 
@@ -86,24 +92,25 @@ FrameId TokenMasks::Detach(FrameId id, FrameId& caller) {
   return machine_->Push(parent, frame.pc, AlikeCount(frame));
 }
 
-/// A count that no token can tell from this one: what matters is which limits of the loop are near
-/// enough to be reached within the longest token.
+/// A count that no common token can tell from this one: what matters is which limits of the loop
+/// are near enough to be reached within one.
 std::uint32_t TokenMasks::AlikeCount(const Frame& frame) const {
   const Instruction& loop = machine_->program().code[frame.pc];
-  const auto longest = static_cast<std::uint32_t>(trie_->longest());
-  if (frame.count < loop.min && loop.min - frame.count > longest) {
+  constexpr std::uint32_t kLongest = TokenTrie::kCommonBytes;
+  if (frame.count < loop.min && loop.min - frame.count > kLongest) {
     return std::min<std::uint32_t>(frame.count, 1);
   }
-  if (frame.count >= loop.min && loop.max - frame.count >= longest) {
+  if (frame.count >= loop.min && loop.max - frame.count >= kLongest) {
     return std::max<std::uint32_t>(loop.min, std::min<std::uint32_t>(frame.count, 1));
   }
   return frame.count;
 }
 
-/// Collects the tokens below `node` that are read from `state`, which is the one at `node`.
-void TokenMasks::Walk(std::uint32_t node, StateId state, std::vector<std::uint32_t>* exits) {
+/// Adds the tokens below `node` that are read from `state`, which is the one at `node`.
+void TokenMasks::Walk(std::uint32_t node, StateId state, std::span<std::uint64_t> mask,
+                      std::vector<std::uint32_t>* exits) {
   const std::span<const TokenTrie::Node> nodes = trie_->nodes();
-  path_.resize(TokenTrie::kMaxTokenBytes + 1);
+  path_.resize(TokenTrie::kCommonBytes + 1);
   path_[nodes[node].depth] = state;
   const std::uint32_t end = nodes[node].end;
   for (std::uint32_t i = node + 1; i < end;) {
@@ -114,31 +121,27 @@ void TokenMasks::Walk(std::uint32_t node, StateId state, std::vector<std::uint32
       continue;
     }
     path_[at.depth] = next;
-    const std::span<const TokenId> tokens = trie_->TokensAt(i);
-    found_.insert(found_.end(), tokens.begin(), tokens.end());
+    for (const TokenId token : trie_->TokensAt(i)) SetBit(mask, token);
     if (exits != nullptr && at.end > i + 1 && machine_->leaves(next)) exits->push_back(i);
     ++i;
   }
 }
 
-/// What was found, as a set.
-TokenMasks::TokenSet TokenMasks::Pack() {
+TokenMasks::TokenSet TokenMasks::Pack(std::span<const std::uint64_t> mask) {
+  std::size_t count = 0;
+  for (const std::uint64_t word : mask) count += static_cast<std::size_t>(std::popcount(word));
   TokenSet set;
-  const std::size_t words = MaskWords(static_cast<std::int64_t>(trie_->vocab()));
-  if (found_.size() * sizeof(TokenId) < words * sizeof(std::uint64_t)) {
-    set.few.assign(found_.begin(), found_.end());
-  } else {
-    set.words.resize(words);
-    for (const TokenId token : found_) SetBit(set.words, token);
+  if (count * sizeof(TokenId) >= mask.size_bytes()) {
+    set.words.assign(mask.begin(), mask.end());
+    return set;
   }
-  found_.clear();
+  set.few.reserve(count);
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    for (std::uint64_t word = mask[i]; word != 0; word &= word - 1) {
+      set.few.push_back(static_cast<TokenId>(i * 64) + std::countr_zero(word));
+    }
+  }
   return set;
-}
-
-void TokenMasks::Forget() {
-  whole_.clear();
-  parts_.clear();
-  bytes_ = 0;
 }
 
 }  // namespace kv8

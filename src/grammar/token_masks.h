@@ -14,7 +14,8 @@ namespace kv8 {
 
 /// A mask is put together from parts that do not depend on callers: what is allowed from the ways
 /// inside one call is found once, whoever called, and only tokens that go past its end are tried
-/// for each caller. So a string in a deeply nested object costs what it costs at the top.
+/// for each caller. So a string in a deeply nested object costs what it costs at the top. The few
+/// long tokens are tried one by one, so that only near limits of counted loops matter to a part.
 class TokenMasks {
  public:
   /// Both must outlive the masks.
@@ -25,7 +26,7 @@ class TokenMasks {
   void Fill(StateId state, std::span<std::uint64_t> mask);
 
  private:
-  /// Most memory of kept masks; then they are forgotten and found again.
+  /// Most memory of kept masks, of each kind; then they are forgotten and found again.
   static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
   /// As ids where they are few, else as a mask.
@@ -43,23 +44,21 @@ class TokenMasks {
     std::vector<std::uint32_t> exits;  // nodes at which the call may be over
   };
 
-  TokenSet Find(StateId state);
+  void Find(StateId state, std::span<std::uint64_t> mask);
   const Part& PartOf(StateId state);
   FrameId Detach(FrameId frame, FrameId& caller);
   std::uint32_t AlikeCount(const Frame& frame) const;
-  void Walk(std::uint32_t node, StateId state, std::vector<std::uint32_t>* exits);
-  TokenSet Pack();
-  void Forget();
+  void Walk(std::uint32_t node, StateId state, std::span<std::uint64_t> mask,
+            std::vector<std::uint32_t>* exits);
+  static TokenSet Pack(std::span<const std::uint64_t> mask);
 
   const TokenTrie* trie_;
   Machine* machine_;
   std::unordered_map<StateId, TokenSet> whole_;
   std::unordered_map<StateId, Part> parts_;
-  std::size_t bytes_ = 0;
-
-  // Working memory.
-  std::vector<TokenId> found_;
-  std::vector<StateId> path_;
+  std::size_t whole_bytes_ = 0;
+  std::size_t part_bytes_ = 0;
+  std::vector<StateId> path_;  // working memory
 };
 
 }  // namespace kv8

@@ -19,8 +19,8 @@ TokenTrie::TokenTrie(std::vector<std::string> tokens) : tokens_(std::move(tokens
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     if (tokens_[i].size() > kMaxTokenBytes) tokens_[i].clear();
     if (tokens_[i].empty()) continue;
-    ids_.push_back(static_cast<TokenId>(i));
-    longest_ = std::max(longest_, tokens_[i].size());
+    std::vector<TokenId>& kind = tokens_[i].size() <= kCommonBytes ? ids_ : long_tokens_;
+    kind.push_back(static_cast<TokenId>(i));
   }
   std::sort(ids_.begin(), ids_.end(), [this](TokenId a, TokenId b) {
     const int order = Bytes(a).compare(Bytes(b));

@@ -13,10 +13,12 @@
 
 namespace kv8 {
 
-/// A trie in preorder: the nodes of a subtree stand together, so that leaving one out is one jump.
-/// Immutable; built once for each vocabulary.
+/// The common tokens, up to kCommonBytes, are a trie in preorder: the nodes of a subtree stand
+/// together, so that leaving one out is one jump. The others are few. Immutable; built once for
+/// each vocabulary.
 class TokenTrie {
  public:
+  static constexpr std::uint32_t kCommonBytes = 32;
   /// Longest token in bytes; longer ones are left out, like empty ones.
   static constexpr std::size_t kMaxTokenBytes = 512;
 
@@ -40,6 +42,9 @@ class TokenTrie {
     return std::span(ids_).subspan(first, nodes_[node + 1].first - first);
   }
 
+  /// Tokens above kCommonBytes.
+  std::span<const TokenId> long_tokens() const { return long_tokens_; }
+
   /// Bytes of a token; empty for ids that stand for no text.
   std::string_view Bytes(TokenId id) const {
     return 0 <= id && static_cast<std::size_t>(id) < tokens_.size()
@@ -47,14 +52,12 @@ class TokenTrie {
                : std::string_view();
   }
   std::size_t vocab() const { return tokens_.size(); }
-  /// Bytes of the longest token.
-  std::size_t longest() const { return longest_; }
 
  private:
   std::vector<std::string> tokens_;
-  std::vector<TokenId> ids_;  // by bytes
+  std::vector<TokenId> ids_;  // of common tokens, by bytes
   std::vector<Node> nodes_;   // and one past the end
-  std::size_t longest_ = 0;
+  std::vector<TokenId> long_tokens_;
 };
 
 }  // namespace kv8

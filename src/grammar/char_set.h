@@ -17,17 +17,17 @@ struct CharRange {
 };
 
 /// A set of Unicode scalar values, which surrogates are not.
-class CharClass {
+class CharSet {
  public:
-  CharClass() = default;
-  static CharClass Of(char32_t c) { return CharClass().Add(c, c); }
-  static CharClass All() { return CharClass().Complement(); }
+  CharSet() = default;
+  static CharSet Of(char32_t c) { return CharSet().Add(c, c); }
+  static CharSet All() { return CharSet().Complement(); }
 
-  CharClass& Add(char32_t first, char32_t last);
-  CharClass& Add(const CharClass& other);
-  CharClass Complement() const;
-  CharClass Without(const CharClass& other) const;
-  CharClass Within(const CharClass& other) const;
+  CharSet& Add(char32_t first, char32_t last);
+  CharSet& Add(const CharSet& other);
+  CharSet Complement() const;
+  CharSet Without(const CharSet& other) const;
+  CharSet Within(const CharSet& other) const;
 
   bool empty() const { return ranges_.empty(); }
   bool Has(char32_t c) const;
@@ -45,12 +45,12 @@ enum class TextForm {
 };
 
 /// Reads one character of `chars`, then goes on at `next`.
-Pc AddChars(ProgramBuilder& builder, const CharClass& chars, TextForm form, Pc next);
+Pc AddChars(ProgramBuilder& builder, const CharSet& chars, TextForm form, Pc next);
 
 /// `c` in that form.
 std::string Written(char32_t c, TextForm form);
 
 /// Characters that JSON strings must escape: `"`, `\` and controls.
-const CharClass& JsonEscaped();
+const CharSet& JsonEscaped();
 
 }  // namespace kv8

@@ -1,4 +1,4 @@
-#include "grammar/char_class.h"
+#include "grammar/char_set.h"
 
 #include <fmt/format.h>
 
@@ -56,7 +56,7 @@ char32_t SequenceEnd(CharRange range) {
   return range.last;
 }
 
-Pc AddUtf8(ProgramBuilder& builder, const CharClass& chars, Pc next) {
+Pc AddUtf8(ProgramBuilder& builder, const CharSet& chars, Pc next) {
   Pc entry = kReturnPc;
   bool is_first = true;
   for (CharRange range : chars.ranges()) {
@@ -71,7 +71,7 @@ Pc AddUtf8(ProgramBuilder& builder, const CharClass& chars, Pc next) {
 
 }  // namespace
 
-CharClass& CharClass::Add(char32_t first, char32_t last) {
+CharSet& CharSet::Add(char32_t first, char32_t last) {
   if (first < kSurrogates.first && last > kSurrogates.last) {
     Add(first, kSurrogates.first - 1);
     return Add(kSurrogates.last + 1, last);
@@ -95,13 +95,13 @@ CharClass& CharClass::Add(char32_t first, char32_t last) {
   return *this;
 }
 
-CharClass& CharClass::Add(const CharClass& other) {
+CharSet& CharSet::Add(const CharSet& other) {
   for (const CharRange& range : other.ranges_) Add(range.first, range.last);
   return *this;
 }
 
-CharClass CharClass::Complement() const {
-  CharClass result;
+CharSet CharSet::Complement() const {
+  CharSet result;
   char32_t first = 0;
   for (const CharRange& range : ranges_) {
     if (range.first > first) result.Add(first, range.first - 1);
@@ -111,12 +111,12 @@ CharClass CharClass::Complement() const {
   return result;
 }
 
-CharClass CharClass::Without(const CharClass& other) const {
+CharSet CharSet::Without(const CharSet& other) const {
   return Within(other.Complement());
 }
 
-CharClass CharClass::Within(const CharClass& other) const {
-  CharClass result;
+CharSet CharSet::Within(const CharSet& other) const {
+  CharSet result;
   for (const CharRange& a : ranges_) {
     for (const CharRange& b : other.ranges_) {
       const char32_t first = std::max(a.first, b.first);
@@ -127,13 +127,13 @@ CharClass CharClass::Within(const CharClass& other) const {
   return result;
 }
 
-bool CharClass::Has(char32_t c) const {
+bool CharSet::Has(char32_t c) const {
   return std::any_of(ranges_.begin(), ranges_.end(),
                      [c](const CharRange& r) { return r.first <= c && c <= r.last; });
 }
 
-const CharClass& JsonEscaped() {
-  static const CharClass escaped = CharClass().Add(0, 0x1F).Add('"', '"').Add('\\', '\\');
+const CharSet& JsonEscaped() {
+  static const CharSet escaped = CharSet().Add(0, 0x1F).Add('"', '"').Add('\\', '\\');
   return escaped;
 }
 
@@ -150,11 +150,11 @@ std::string Written(char32_t c, TextForm form) {
   return fmt::format("\\u{:04x}", static_cast<unsigned>(c));
 }
 
-Pc AddChars(ProgramBuilder& builder, const CharClass& chars, TextForm form, Pc next) {
+Pc AddChars(ProgramBuilder& builder, const CharSet& chars, TextForm form, Pc next) {
   if (form == TextForm::kPlain) return AddUtf8(builder, chars, next);
-  const CharClass plain = chars.Without(JsonEscaped());
+  const CharSet plain = chars.Without(JsonEscaped());
   Pc entry = plain.empty() ? builder.Nothing() : AddUtf8(builder, plain, next);
-  const CharClass escaped = chars.Within(JsonEscaped());
+  const CharSet escaped = chars.Within(JsonEscaped());
   for (const CharRange& range : escaped.ranges()) {
     for (char32_t c = range.first; c <= range.last; ++c) {
       entry = builder.Either(builder.Literal(Written(c, form), next), entry);
