@@ -17,7 +17,7 @@ constexpr std::string_view kStringChar =
 // At most 100 digits in a row, so that no number goes on for ever, and exponents that keep every
 // number within a double.
 constexpr std::string_view kInteger = "-?(?:0|[1-9][0-9]{0,99})";
-constexpr std::string_view kNumber =
+constexpr std::string_view kNumberPattern =
     R"(-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,100})?(?:[eE](?:\+?[0-9][0-9]?|-[0-9][0-9]?[0-9]?))?)";
 
 }  // namespace
@@ -59,7 +59,7 @@ Pc JsonGrammar::Integer(Pc next) {
 }
 
 Pc JsonGrammar::Number(Pc next) {
-  return Pattern(kNumber, next);
+  return Pattern(kNumberPattern, next);
 }
 
 Pc JsonGrammar::Boolean(Pc next) {
