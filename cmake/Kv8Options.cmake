@@ -20,7 +20,9 @@ endif()
 
 # -ffp-contract=off: two builds of one formula agree bit for bit; kernels ask for FMA by name.
 # Designated initialisers leave members out on purpose, hence -Wno-missing-field-initializers.
-add_compile_options(-Wall -Wextra -Wshadow -Werror -Wno-missing-field-initializers -ffp-contract=off)if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+add_compile_options(-Wall -Wextra -Wshadow -Werror -Wno-missing-field-initializers -ffp-contract=off)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Once std::string and std::variant are inlined, g++ 12 sees overlaps and uninitialised values that
   # are not there.
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized)

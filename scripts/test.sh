@@ -68,17 +68,19 @@ build() {
   cmake --preset "$preset" && cmake --build --preset "$preset" --target "$@"
 }
 
+slow='^Long/|long_en|needle_mid|dialogue|RandomConversations|Differential'
+
 # A sanitized build runs the forward pass some twenty times slower, so it takes the tests that
 # exercise every line on small inputs and leaves the long reference texts to the release build.
 sanitized_tests() {
-  ctest --preset fuzz --parallel "$(nproc)" --exclude-regex 'long_en|needle_mid|dialogue|Differential'
+  ctest --preset fuzz --parallel "$(nproc)" --exclude-regex "$slow"
 }
 
 # The programs that start threads.
 threaded_programs=(base_test calibrator_test engine_test server_test)
 threaded_tests() {
   ctest --preset tsan --parallel "$(nproc)" --tests-regex 'ThreadPool|Engine|Calibrator|HttpServer|Exchange' \
-    --exclude-regex 'long_en|needle_mid'
+    --exclude-regex "$slow"
 }
 
 finish() {
