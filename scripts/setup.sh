@@ -4,6 +4,7 @@
 #   scripts/setup.sh            what building and running kv8 takes
 #   scripts/setup.sh --dev      also what its tests, checks and fuzz targets take
 #   scripts/setup.sh --python   also a virtual environment, .venv/, for the differential tests
+#   scripts/setup.sh --browser  as --dev, and Chromium (400 MB) for the tests of the server's page
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,7 @@ packages=(g++ cmake ninja-build python3 libboost1.81-dev libcli11-dev libfmt-dev
   libsimdjson-dev libspdlog-dev libssl-dev nlohmann-json3-dev prometheus-cpp-dev)
 dev_packages=(git ccache clang clang-format clang-tidy libclang-rt-14-dev
   libbenchmark-dev libgmock-dev libgtest-dev)
+browser_packages=(chromium fonts-dejavu-core)
 python_packages=(jinja2 "lm_eval[api]" numpy openai safetensors tokenizers transformers)
 
 as_root() {
@@ -41,13 +43,14 @@ install_missing() {
 case "${1:-}" in
   "") install_missing "${packages[@]}" ;;
   --dev) install_missing "${packages[@]}" "${dev_packages[@]}" ;;
+  --browser) install_missing "${packages[@]}" "${dev_packages[@]}" "${browser_packages[@]}" ;;
   --python)
     install_missing "${packages[@]}" "${dev_packages[@]}" python3-venv
     [[ -x .venv/bin/python ]] || python3 -m venv .venv
     .venv/bin/python -m pip install --quiet "${python_packages[@]}"
     ;;
   *)
-    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

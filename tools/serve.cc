@@ -20,6 +20,7 @@
 #include "server/http/server.h"
 #include "server/openai/api.h"
 #include "server/operations.h"
+#include "server/page/page.h"
 
 namespace kv8 {
 namespace {
@@ -83,6 +84,7 @@ Result<void> Serve(ServeOptions options) {
                                                      .model_name = options.served_model_name,
                                                      .max_waiting = options.max_queued}));
   AddOperationsRoutes(*server, service, api->model_name(), KV8_VERSION);
+  AddPageRoutes(server->router(), service, api->model_name(), KV8_VERSION);
   api->AddRoutes(server->router());
   server->ShutDownOnSignals();
   KV8_RETURN_IF_ERROR(Announce(*server, api->model_name(), options.json, log));
