@@ -24,8 +24,8 @@ add_compile_options(-Wall -Wextra -Wshadow -Werror -Wno-missing-field-initialize
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Once std::string and std::variant are inlined, g++ 12 sees overlaps and uninitialised values that
-  # are not there; and it takes a joined source for a header, where types must not be local.
-  add_compile_options(-Wno-restrict -Wno-maybe-uninitialized -Wno-subobject-linkage)
+  # are not there.
+  add_compile_options(-Wno-restrict -Wno-maybe-uninitialized)
 endif()
 
 if(KV8_SANITIZE)
