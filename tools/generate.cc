@@ -3,14 +3,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "commands.h"
 #include "engine_flags.h"
+#include "grammar/constraints.h"
+#include "grammar/json_schema.h"
 #include "interrupt.h"
 #include "output.h"
 #include "prompt.h"
@@ -22,6 +27,8 @@ struct GenerateOptions {
   EngineFlags engine;
   PromptFlags prompt;
   Request request;
+  std::optional<std::filesystem::path> json_schema;
+  std::optional<std::string> regex;
   bool json = false;
 };
 
@@ -94,11 +101,23 @@ Result<Completion> Stream(Engine& engine, const GenerateOptions& options, const 
   return completion;
 }
 
+/// What --json-schema or --regex asks for; null without either.
+Result<Constraints::Constraint> MakeConstraint(const GenerateOptions& options) {
+  if (!options.json_schema && !options.regex) return Constraints::Constraint();
+  KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer,
+                       Tokenizer::Load(options.engine.model / "tokenizer.json"));
+  Constraints constraints(tokenizer);
+  if (options.regex) return constraints.OfRegex(*options.regex);
+  KV8_ASSIGN_OR_RETURN(const std::string schema, ReadFile(*options.json_schema, kMaxSchemaBytes));
+  return constraints.OfJsonSchema(schema);
+}
+
 Result<void> Generate(const GenerateOptions& options) {
   CatchInterrupts();
   Request request = options.request;
   request.text = true;
   KV8_ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.prompt, options.engine.model));
+  KV8_ASSIGN_OR_RETURN(request.constraint, MakeConstraint(options));
 
   // With a stated end the cache holds this request and no more.
   std::int64_t length = 0;
@@ -161,6 +180,11 @@ CommandRun SetUpGenerate(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--ignore-eos", options->request.ignore_eos,
                "Go on after the checkpoint's stop tokens");
+  auto* schema = app.add_option("--json-schema", options->json_schema,
+                                "File with a JSON schema that the text must satisfy")
+                     ->check(NotEmpty());
+  app.add_option("--regex", options->regex, "Regular expression that the whole text must match")
+      ->excludes(schema);
   AddJsonFlag(app, options->json);
   return [options] { return Generate(*options); };
 }

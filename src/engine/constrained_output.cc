@@ -1,5 +1,6 @@
 #include "engine/constrained_output.h"
 
+#include <algorithm>
 #include <cassert>
 #include <limits>
 #include <utility>
@@ -19,13 +20,22 @@ bool ConstrainedOutput::MaskAt(TokenConstraint& place, std::span<float> logits) 
     mask_[id / 64] = place.complete() ? mask_[id / 64] | bit : mask_[id / 64] & ~bit;
   }
   constexpr float kForbidden = -std::numeric_limits<float>::infinity();
-  std::uint64_t any = 0;
-  for (std::size_t id = 0; id < logits.size(); ++id) {
-    const std::uint64_t allowed = mask_[id / 64] >> (id % 64) & 1;
-    logits[id] = allowed != 0 ? logits[id] : kForbidden;
-    any |= allowed;
+  bool any = false;
+  for (std::size_t begin = 0; begin < logits.size(); begin += 64) {
+    const std::span<float> block =
+        logits.subspan(begin, std::min<std::size_t>(64, logits.size() - begin));
+    const std::uint64_t word = mask_[begin / 64];
+    if (word == 0) {
+      std::fill(block.begin(), block.end(), kForbidden);
+      continue;
+    }
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const bool allowed = (word >> i & 1) != 0;
+      block[i] = allowed ? block[i] : kForbidden;
+      any |= allowed;
+    }
   }
-  return any != 0;
+  return any;
 }
 
 void ConstrainedOutput::Push(TokenId token) {

@@ -10,6 +10,7 @@ TokenId DrawResidual(const Candidates& p, const Candidates& q, double uniform) {
   Candidates residual;
   double sum = 0;
   for (std::size_t i = 0; i < p.tokens.size(); ++i) {
+    if (p.probabilities[i] == 0) continue;  // all but a few, under a constraint; looking up is slow
     const double excess = p.probabilities[i] - q.Of(p.tokens[i]);
     if (excess <= 0) continue;
     residual.tokens.push_back(p.tokens[i]);
