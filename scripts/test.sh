@@ -107,6 +107,7 @@ step release-build build release all &&
 if [[ -z $fast ]]; then
   step tidy scripts/check_tidy.sh
   step fuzz-build build fuzz all && tests sanitized sanitized_tests && step fuzz scripts/fuzz.sh 20
+  step device-code scripts/compile_device.py --report docs/kernels/cuda-resources.md --check
   step tsan-build build tsan "${threaded_programs[@]}" && tests threads threaded_tests
 fi
 finish
