@@ -77,6 +77,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.kv_memory = flags.kv_memory;
   options.max_num_seqs = flags.max_num_seqs;
   options.prefix_cache_memory = flags.prefix_cache_memory;
+  options.cache_generated = flags.cache_generated;
   options.threads = flags.threads;
   options.backend = flags.backend;
   return Engine::Create(options);

@@ -26,6 +26,7 @@ struct EngineFlags {
   std::optional<std::int64_t> kv_memory;
   int max_num_seqs = 1;
   std::int64_t prefix_cache_memory = 0;
+  bool cache_generated = false;
 };
 
 /// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device,

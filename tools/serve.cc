@@ -105,6 +105,10 @@ void AddEngineSizeFlags(CLI::App& app, ServeOptions& options) {
                  "Bytes for states of earlier prompts; 0: no prefix cache")
       ->check(WholeNumberWithin(0, INT64_MAX))
       ->capture_default_str();
+  app.add_flag(
+      "--cache-generated", options.engine.cache_generated,
+      "Share answers too: the next turn of a chat costs less, but its tokens may differ from "
+      "those of a server that never saw the turn before");
   app.add_option("--max-queued-requests", options.max_queued,
                  "Requests taken and not finished; more are answered 429")
       ->check(WholeNumberWithin(1, 1 << 20))
