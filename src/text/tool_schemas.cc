@@ -23,17 +23,17 @@ JsonTypes TypeNamed(const OrderedJson& name) {
   if (!name.is_string()) return {};
   const auto it = std::find(kNames.begin(), kNames.end(), name.get_ref<const std::string&>());
   if (it == kNames.end()) return {};
-  return JsonTypes(1u << (it - kNames.begin()));
+  return JsonTypes(static_cast<JsonType>(1u << (it - kNames.begin())));
 }
 
 JsonTypes TypeOfValue(const OrderedJson& value) {
-  if (value.is_string()) return JsonTypes(JsonTypes::kString);
-  if (value.is_boolean()) return JsonTypes(JsonTypes::kBoolean);
-  if (value.is_number_integer()) return JsonTypes(JsonTypes::kInteger);
-  if (value.is_number()) return JsonTypes(JsonTypes::kNumber);
-  if (value.is_object()) return JsonTypes(JsonTypes::kObject);
-  if (value.is_array()) return JsonTypes(JsonTypes::kArray);
-  return JsonTypes(JsonTypes::kNull);
+  if (value.is_string()) return JsonTypes(JsonType::kString);
+  if (value.is_boolean()) return JsonTypes(JsonType::kBoolean);
+  if (value.is_number_integer()) return JsonTypes(JsonType::kInteger);
+  if (value.is_number()) return JsonTypes(JsonType::kNumber);
+  if (value.is_object()) return JsonTypes(JsonType::kObject);
+  if (value.is_array()) return JsonTypes(JsonType::kArray);
+  return JsonTypes(JsonType::kNull);
 }
 
 /// What "#/$defs/Name" refers to in `root`; null for anything else.
@@ -76,8 +76,8 @@ JsonTypes ImpliedTypes(const OrderedJson& schema, const OrderedJson& root, int d
     for (const OrderedJson& value : *values) types.Add(TypeOfValue(value));
   }
   if (const auto* value = Member(schema, "const")) types.Add(TypeOfValue(*value));
-  if (Member(schema, "properties") != nullptr) types.Add(JsonTypes(JsonTypes::kObject));
-  if (Member(schema, "items") != nullptr) types.Add(JsonTypes(JsonTypes::kArray));
+  if (Member(schema, "properties") != nullptr) types.Add(JsonTypes(JsonType::kObject));
+  if (Member(schema, "items") != nullptr) types.Add(JsonTypes(JsonType::kArray));
   return types;
 }
 
@@ -93,7 +93,7 @@ JsonTypes TypesOfSchema(const OrderedJson& schema, const OrderedJson& root, int 
   if (types.empty()) types = ImpliedTypes(schema, root, depth);
   const auto* nullable = Member(schema, "nullable");
   if (nullable != nullptr && *nullable == true && !types.empty()) {
-    types.Add(JsonTypes(JsonTypes::kNull));
+    types.Add(JsonTypes(JsonType::kNull));
   }
   return types;
 }
@@ -145,15 +145,15 @@ std::optional<std::string> JsonOfTypes(std::string_view text, JsonTypes types) {
   const std::size_t first = text.find_first_not_of(kJsonSpace);
   if (first == text.npos) return std::nullopt;
   text = text.substr(first, text.find_last_not_of(kJsonSpace) - first + 1);
-  if (types.Has(JsonTypes::kNull) && (text == "null" || text == "None")) return "null";
-  if (types.Has(JsonTypes::kBoolean) && (text == "true" || text == "True")) return "true";
-  if (types.Has(JsonTypes::kBoolean) && (text == "false" || text == "False")) return "false";
-  if (types.Has(JsonTypes::kInteger)) {
+  if (types.Has(JsonType::kNull) && (text == "null" || text == "None")) return "null";
+  if (types.Has(JsonType::kBoolean) && (text == "true" || text == "True")) return "true";
+  if (types.Has(JsonType::kBoolean) && (text == "false" || text == "False")) return "false";
+  if (types.Has(JsonType::kInteger)) {
     if (auto integer = IntegerText(text)) return integer;
   }
-  if (types.Has(JsonTypes::kNumber) && IsJsonNumber(text)) return std::string(text);
-  const bool is_object = types.Has(JsonTypes::kObject) && text.starts_with('{');
-  const bool is_array = types.Has(JsonTypes::kArray) && text.starts_with('[');
+  if (types.Has(JsonType::kNumber) && IsJsonNumber(text)) return std::string(text);
+  const bool is_object = types.Has(JsonType::kObject) && text.starts_with('{');
+  const bool is_array = types.Has(JsonType::kArray) && text.starts_with('[');
   if ((is_object || is_array) && ParseOrderedJson(text, "argument").ok()) return std::string(text);
   return std::nullopt;
 }

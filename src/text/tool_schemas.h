@@ -9,27 +9,27 @@
 
 namespace kv8 {
 
+enum class JsonType : unsigned {
+  kString = 1,
+  kInteger = 2,
+  kNumber = 4,
+  kBoolean = 8,
+  kObject = 16,
+  kArray = 32,
+  kNull = 64,
+};
+
 /// A set of JSON types.
 class JsonTypes {
  public:
-  enum Type : unsigned {
-    kString = 1,
-    kInteger = 2,
-    kNumber = 4,
-    kBoolean = 8,
-    kObject = 16,
-    kArray = 32,
-    kNull = 64,
-  };
-
   JsonTypes() = default;
-  explicit JsonTypes(unsigned types) : types_(types) {}
+  explicit JsonTypes(JsonType type) : types_(static_cast<unsigned>(type)) {}
 
   void Add(JsonTypes other) { types_ |= other.types_; }
-  bool Has(Type type) const { return (types_ & type) != 0; }
+  bool Has(JsonType type) const { return (types_ & static_cast<unsigned>(type)) != 0; }
   bool empty() const { return types_ == 0; }
   /// Nothing but text, or nothing known.
-  bool IsText() const { return types_ == 0 || types_ == kString; }
+  bool IsText() const { return empty() || types_ == static_cast<unsigned>(JsonType::kString); }
 
  private:
   unsigned types_ = 0;

@@ -108,8 +108,8 @@ Result<Value> BoundedReplace(Runtime& runtime, std::string_view text, std::strin
 
 Result<Value> PadText(std::string_view text, std::int64_t width, std::string_view fill,
                       Side padded) {
+  if (width <= CodePoints(text)) return Value(text);
   const std::int64_t missing = width - CodePoints(text);
-  if (missing <= 0) return Value(text);
   if (static_cast<std::uint64_t>(missing) > kMaxStringBytes / 4) return StringTooLong();
   // Python's centring: the odd one goes left when the width is odd.
   std::int64_t left = missing / 2 + (missing & width & 1);

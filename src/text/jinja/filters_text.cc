@@ -147,10 +147,9 @@ Result<Value> TruncateFilter(Runtime&, const Bound& args) {
   if (args[4] != nullptr && !args[4]->Is(Kind::kNone)) {
     KV8_ASSIGN_OR_RETURN(leeway, IntOf(args[4], 5, "the leeway"));
   }
-  const std::int64_t room = length - CodePoints(end);
-  if (room < 0 || leeway < 0) return Failure("truncate: the length is too small");
+  if (length < CodePoints(end) || leeway < 0) return Failure("truncate: the length is too small");
   if (CodePoints(text) - leeway <= length) return Value(text);
-  std::string_view kept = text.substr(0, OffsetOf(text, room));
+  std::string_view kept = text.substr(0, OffsetOf(text, length - CodePoints(end)));
   if (!FlagOf(args[2], false)) kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
   return Value(std::string(kept).append(end));
 }

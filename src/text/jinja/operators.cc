@@ -37,6 +37,12 @@ std::int64_t FloorDivide(std::int64_t left, std::int64_t right) {
   return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
 }
 
+std::int64_t FloorModulo(std::int64_t left, std::int64_t right) {
+  if (right == -1) return 0;  // the smallest integer over it has no quotient
+  const std::int64_t rest = left % right;
+  return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
+}
+
 double FloorModulo(double left, double right) {
   const double rest = std::fmod(left, right);
   if (rest == 0) return std::copysign(0.0, right);
@@ -81,7 +87,7 @@ Result<Value> ApplyToInts(Operator op, std::int64_t left, std::int64_t right) {
       if (right == -1) result = CheckedMul(left, right);
       break;
     case Operator::kModulo:
-      result = right == -1 ? 0 : left - FloorDivide(left, right) * right;
+      result = FloorModulo(left, right);
       break;
     default:  // kPower
       if (right < 0) {

@@ -102,6 +102,7 @@ Result<Value> CountMethod(Runtime&, const Bound& args) {
 }
 
 Result<Value> ToList(const std::vector<std::string_view>& texts) {
+  if (texts.size() > kMaxValueWeight) return StringTooLong();
   std::vector<Value> items;
   items.reserve(texts.size());
   for (const std::string_view text : texts) items.emplace_back(text);
@@ -111,7 +112,7 @@ Result<Value> ToList(const std::vector<std::string_view>& texts) {
 template <bool kFromRight>
 Result<Value> SplitMethod(Runtime& runtime, const Bound& args) {
   const std::string& text = args[0]->text();
-  KV8_RETURN_IF_ERROR(runtime.Charge(text.size() / kBytesPerWeight));
+  KV8_RETURN_IF_ERROR(runtime.Charge(text.size()));
   KV8_ASSIGN_OR_RETURN(const std::int64_t most, IntOf(args[2], -1, "maxsplit"));
   if (args[1] == nullptr || args[1]->Is(Kind::kNone)) {
     return ToList(SplitSpace(text, most, kFromRight));
@@ -121,7 +122,8 @@ Result<Value> SplitMethod(Runtime& runtime, const Bound& args) {
   return ToList(SplitAt(text, separator, most, kFromRight));
 }
 
-Result<Value> SplitLinesMethod(Runtime&, const Bound& args) {
+Result<Value> SplitLinesMethod(Runtime& runtime, const Bound& args) {
+  KV8_RETURN_IF_ERROR(runtime.Charge(args[0]->text().size()));
   return ToList(SplitLines(args[0]->text(), FlagOf(args[1], false)));
 }
 
@@ -181,9 +183,8 @@ Result<Value> ZFillMethod(Runtime&, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const std::int64_t width, IntOf(args[1], 0, "the width"));
   const std::string_view text = args[0]->text();
   const std::size_t sign = text.starts_with('-') || text.starts_with('+');
-  KV8_ASSIGN_OR_RETURN(
-      const Value digits,
-      PadText(text.substr(sign), width - static_cast<std::int64_t>(sign), "0", Side::kLeft));
+  const std::int64_t room = std::max<std::int64_t>(width, 1) - static_cast<std::int64_t>(sign);
+  KV8_ASSIGN_OR_RETURN(const Value digits, PadText(text.substr(sign), room, "0", Side::kLeft));
   return Value(std::string(text.substr(0, sign)) + digits.text());
 }
 
