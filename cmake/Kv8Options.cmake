@@ -13,9 +13,11 @@ if(KV8_UNITY)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 endif()
 
+# Two clones on one machine share what they compiled: paths are taken relative to the clone.
 find_program(KV8_CCACHE ccache)
 if(KV8_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${KV8_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${KV8_CCACHE})
 endif()
 
 # -ffp-contract=off: two builds of one formula agree bit for bit; kernels ask for FMA by name.
