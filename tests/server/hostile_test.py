@@ -29,8 +29,8 @@ MALFORMED = {
         POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
     ),
-    "a chunk without a size": (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n", 400),
-    "an unknown coding": (POST + b"Transfer-Encoding: br\r\n\r\n", 501),
+    "chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 411),
+    "an unknown coding": (POST + b"Transfer-Encoding: br\r\n\r\n", 411),
     "no such path": (request("GET", "/v2/models"), 404),
     "no such method": (request("PATCH", "/v1/models"), 405),
 }

@@ -100,8 +100,7 @@ bool RequestReader::TakeHead() {
   const std::string_view id = request_.Header("X-Request-Id");
   if (IsPlainId(id)) request_.id = id;
   keep_alive_ = message.keep_alive();
-  has_body_ = !parser_->parser.is_done() &&
-              (parser_->parser.chunked() || parser_->parser.content_length().value_or(0) > 0);
+  has_body_ = parser_->parser.content_length().value_or(0) > 0;
   wants_continue_ = has_body_ && !http_1_0_ &&
                     boost::beast::iequals(message[http::field::expect], "100-continue");
   return true;
@@ -117,11 +116,7 @@ bool RequestReader::CheckFraming() {
   if (message.count(http::field::content_length) > 0 || http_1_0_) {
     return Fail(400, "Transfer-Encoding contradicts Content-Length or HTTP/1.0.");
   }
-  if (message.count(http::field::transfer_encoding) > 1 ||
-      !boost::beast::iequals(message[http::field::transfer_encoding], "chunked")) {
-    return Fail(501, "The only transfer coding understood here is chunked.");
-  }
-  return true;
+  return Fail(411, "The length of the body must be known: send Content-Length.");
 }
 
 bool RequestReader::TakeTarget() {
@@ -144,7 +139,6 @@ bool RequestReader::TakeTarget() {
 std::size_t RequestReader::FeedBody(std::string_view bytes) {
   std::size_t used = 0;
   boost::beast::error_code problem;
-  // Each call takes one part: a piece of the body, a chunk's head, the trailer.
   while (!problem && !parser_->parser.is_done() && used < bytes.size()) {
     const std::size_t taken = parser_->parser.put(
         boost::asio::const_buffer(bytes.data() + used, bytes.size() - used), problem);
@@ -156,8 +150,6 @@ std::size_t RequestReader::FeedBody(std::string_view bytes) {
     Fail(413, fmt::format("The body has more than {} bytes.", limits_.body_bytes));
   } else if (problem) {
     Fail(400, fmt::format("The body is not what HTTP allows: {}.", problem.message()));
-  } else if (!parser_->parser.is_done() && bytes.size() - used > limits_.header_bytes) {
-    Fail(400, "A chunk's head or the trailer is too long.");
   }
   if (parser_->parser.is_done() && state_ != State::kFailed) {
     request_.body = std::move(parser_->parser.get().body());

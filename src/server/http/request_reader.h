@@ -13,8 +13,8 @@
 namespace kv8 {
 
 /// Reads HTTP/1.0 and 1.1 as RFC 9112 says, and refuses what two readers could understand
-/// differently: a length beside chunks, codings other than chunked, no Host or two. Trailers are
-/// read and dropped.
+/// differently: two lengths, no Host or two, and chunked bodies (411): every client of these
+/// endpoints knows the length of what it sends.
 class RequestReader {
  public:
   enum class State {

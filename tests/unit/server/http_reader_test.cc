@@ -46,10 +46,7 @@ constexpr Case kCases[] = {
     {"GET / HTTP/1.0\r\n\r\n", 0},
     {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", 0},
     {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 0},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 0},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n0\r\nT: 1\r\n"
-     "\r\n",
-     0},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 411},
     {"GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n", 0},
     {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", 0},
     // Not complete.
@@ -78,10 +75,9 @@ constexpr Case kCases[] = {
      "3\r\n\r\n0\r\n\r\n",
      400},
     {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", 400},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 411},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 411},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 411},
 };
 
 TEST(RequestReader, ReadsAndRefuses) {
@@ -150,7 +146,6 @@ TEST(RequestReader, KeepsToItsLimits) {
   limits.header_count = 5;
   limits.body_bytes = 10;
   const std::string start = "GET / HTTP/1.1\r\nHost: a\r\n";
-  const std::string chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   const Case cases[] = {
       {"GET / HTTP/1.1\r\nHost: a\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\n\r\n", 0},
       {"GET / HTTP/1.1\r\nHost: a\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\nF: 1\r\n\r\n", 431},
@@ -164,10 +159,6 @@ TEST(RequestReader, KeepsToItsLimits) {
   EXPECT_EQ(StatusOf(start + "X: " + std::string(300, 'a'), 4, limits), 431);
   EXPECT_EQ(StatusOf(std::string(300, 'G'), 4, limits), 431);
   EXPECT_EQ(StatusOf("GET /" + std::string(300, 'a'), 300, limits), 431);
-  EXPECT_EQ(StatusOf(chunked + "8\r\nabcdefgh\r\n8\r\nabcdefgh\r\n", 4, limits), 413);
-  EXPECT_EQ(StatusOf(chunked + "fffffffffffffff\r\n", 4, limits), 413);
-  EXPECT_EQ(StatusOf(chunked + "1;" + std::string(300, 'x'), 4, limits), 400);
-  EXPECT_EQ(StatusOf(chunked + "0\r\nT: " + std::string(300, 'x'), 4, limits), 400);
 }
 
 }  // namespace
