@@ -24,6 +24,11 @@ std::string Describe(const tcp::socket& socket) {
                      end.port());
 }
 
+/// Hands what Asio says of a transfer to `done`.
+auto OnTransfer(Stream::Done done) {
+  return [done = std::move(done)](error_code problem, std::size_t n) { done(!problem, n); };
+}
+
 class TcpStream final : public Stream {
  public:
   explicit TcpStream(tcp::socket socket) : socket_(std::move(socket)), peer_(Describe(socket_)) {}
@@ -32,14 +37,10 @@ class TcpStream final : public Stream {
     asio::post(socket_.get_executor(), [done = std::move(done)] { done(true, 0); });
   }
   void ReadSome(char* data, std::size_t size, Done done) override {
-    socket_.async_read_some(
-        asio::buffer(data, size),
-        [done = std::move(done)](error_code problem, std::size_t n) { done(!problem, n); });
+    socket_.async_read_some(asio::buffer(data, size), OnTransfer(std::move(done)));
   }
   void WriteSome(const char* data, std::size_t size, Done done) override {
-    socket_.async_write_some(
-        asio::buffer(data, size),
-        [done = std::move(done)](error_code problem, std::size_t n) { done(!problem, n); });
+    socket_.async_write_some(asio::buffer(data, size), OnTransfer(std::move(done)));
   }
   void FinishSending(Done done) override {
     error_code problem;
@@ -67,14 +68,10 @@ class TlsStream final : public Stream {
                             [done = std::move(done)](error_code problem) { done(!problem, 0); });
   }
   void ReadSome(char* data, std::size_t size, Done done) override {
-    stream_.async_read_some(
-        asio::buffer(data, size),
-        [done = std::move(done)](error_code problem, std::size_t n) { done(!problem, n); });
+    stream_.async_read_some(asio::buffer(data, size), OnTransfer(std::move(done)));
   }
   void WriteSome(const char* data, std::size_t size, Done done) override {
-    stream_.async_write_some(
-        asio::buffer(data, size),
-        [done = std::move(done)](error_code problem, std::size_t n) { done(!problem, n); });
+    stream_.async_write_some(asio::buffer(data, size), OnTransfer(std::move(done)));
   }
   void FinishSending(Done done) override {
     stream_.async_shutdown([done = std::move(done)](error_code problem) { done(!problem, 0); });

@@ -87,11 +87,11 @@ Result<std::string> ReadTokenizerInfo(const std::filesystem::path& model_dir) {
   constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
   Json info = Json::object();
   const std::filesystem::path config = model_dir / "tokenizer_config.json";
-  if (std::filesystem::exists(config)) {
+  if (PathExists(config)) {
     KV8_ASSIGN_OR_RETURN(info, ReadJsonFile(config, kMaxBytes));
   }
   const std::filesystem::path chat_template = model_dir / "chat_template.jinja";
-  if (std::filesystem::exists(chat_template)) {
+  if (PathExists(chat_template)) {
     KV8_ASSIGN_OR_RETURN(info["chat_template"], ReadFile(chat_template, kMaxBytes));
   }
   return info.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
