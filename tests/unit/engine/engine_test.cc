@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "support/golden.h"
+#include "support/make_engine.h"
 #include "support/scale_pack_fixture.h"
 #include "support/temp_dir.h"
 
@@ -24,12 +25,6 @@ EngineOptions Options(KvDType dtype = KvDType::kFp16) {
   options.max_model_len = 1024;
   options.threads = 2;
   return options;
-}
-
-std::unique_ptr<Engine> MakeEngine(const EngineOptions& options) {
-  auto engine = Engine::Create(options);
-  if (!engine.ok()) throw std::runtime_error(engine.error().ToString());
-  return std::move(engine).value();
 }
 
 Request Prompt(std::span<const TokenId> ids, std::int64_t max_tokens) {

@@ -8,6 +8,7 @@
 #include "engine/speculation.h"
 #include "kv8/engine.h"
 #include "support/golden.h"
+#include "support/make_engine.h"
 #include "support/scale_pack_fixture.h"
 #include "support/temp_dir.h"
 
@@ -27,12 +28,6 @@ EngineOptions Options(int drafts, DraftSampling sampling) {
   options.speculative_tokens = drafts;
   options.draft_sampling = sampling;
   return options;
-}
-
-std::unique_ptr<Engine> MakeEngine(const EngineOptions& options) {
-  auto engine = Engine::Create(options);
-  if (!engine.ok()) throw std::runtime_error(engine.error().ToString());
-  return std::move(engine).value();
 }
 
 /// Sampled tokens against the probabilities they were sampled with, kTopK candidates each.

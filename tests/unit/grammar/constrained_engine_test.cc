@@ -6,13 +6,13 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "grammar/constraints.h"
 #include "kv8/engine.h"
 #include "schema_oracle.h"
 #include "support/golden.h"
+#include "support/make_engine.h"
 
 namespace kv8::test {
 namespace {
@@ -27,12 +27,6 @@ EngineOptions Options(int drafts, DraftSampling sampling = DraftSampling::kGreed
   options.speculative_tokens = drafts;
   options.draft_sampling = sampling;
   return options;
-}
-
-std::unique_ptr<Engine> MakeEngine(const EngineOptions& options) {
-  auto engine = Engine::Create(options);
-  if (!engine.ok()) throw std::runtime_error(engine.error().ToString());
-  return std::move(engine).value();
 }
 
 Constraints& BundledConstraints() {
