@@ -47,8 +47,9 @@ struct EngineOptions {
   /// such a hit is not bit-identical to a cold run; without it every hit is.
   bool cache_generated = false;
 
+  DeviceKind device = DeviceKind::kCpu;
   int threads = 0;               // 0: one per hardware thread
-  std::string backend = "simd";  // op implementation; "reference" is the plain one
+  std::string backend = "simd";  // the CPU's op implementation; "reference" is the plain one
 };
 
 /// The K/V pools and what was clipped in them.
@@ -81,7 +82,8 @@ struct KvBlockInfo {
   std::vector<RequestId> requests;  // the others, ascending
 };
 
-/// Bytes that an engine takes beside the mapped weights, by owner; known before it takes them.
+/// Bytes that an engine takes beside the mapped weights, by owner; known before it takes them. All
+/// but the snapshots are memory of the device that the model runs on.
 struct MemoryPlan {
   std::int64_t blocks = 0;    // per layer
   std::int64_t kv = 0;        // K and V of the target's layers
@@ -91,10 +93,12 @@ struct MemoryPlan {
   std::int64_t states = 0;       // recurrent states of all sequences that run at once
   std::int64_t rollback = 0;     // states that verification may go back to
   std::int64_t activations = 0;  // of one step, logits among them
+  std::int64_t weights = 0;      // copies on a GPU; the CPU computes on the mapped files
   std::int64_t snapshots = 0;    // most that the prefix cache takes, as it fills
 
   std::int64_t total() const {
-    return kv + index + draft_kv + draft_index + states + rollback + activations + snapshots;
+    return kv + index + draft_kv + draft_index + states + rollback + activations + weights +
+           snapshots;
   }
 };
 

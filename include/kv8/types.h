@@ -15,6 +15,9 @@ enum class KvDType {
   kFp32,  // for comparison with reference values
 };
 
+/// Where the model runs.
+enum class DeviceKind { kCpu, kCuda };
+
 /// The two halves of the cache. The values are the order inside a block.
 enum class KvSide : int { kKey = 0, kValue = 1 };
 

@@ -25,16 +25,19 @@ Result<LoadedModel> Open(const EngineOptions& options) {
 Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(const LoadedModel model, Open(options));
   KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, model));
-  return PlanMemory(setup, model);
+  KV8_ASSIGN_OR_RETURN(const ExecutorMemory executor,
+                       PlanExecutor(setup.device, model, setup.executor));
+  return PlanMemory(setup, model, executor);
 }
 
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(LoadedModel loaded, Open(options));
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
   KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, *model));
-  KV8_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner, Runner::Create(*model, setup.runner));
+  KV8_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                       CreateExecutor(setup.device, *model, setup.executor));
   return std::unique_ptr<Engine>(
-      new Engine(std::make_unique<Impl>(options, setup, std::move(model), std::move(runner))));
+      new Engine(std::make_unique<Impl>(options, setup, std::move(model), std::move(executor))));
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

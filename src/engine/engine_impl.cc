@@ -56,24 +56,23 @@ void CheckLogits(Sequence& sequence, ConstMatrix logits) {
 }  // namespace
 
 Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
-                   std::unique_ptr<const LoadedModel> model, std::unique_ptr<Runner> runner)
+                   std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor)
     : dir_(options.model),
       loaded_(std::move(model)),
-      runner_(std::move(runner)),
-      scheduler_(setup.scheduler, setup.runner.cache.blocks) {
+      runner_(*loaded_, setup.executor.cache, std::move(executor)),
+      scheduler_(setup.scheduler, setup.executor.cache.blocks) {
   const ModelConfig& config = loaded_->model().config();
   info_ = {.vocab = config.vocab,
            .max_model_len = setup.max_model_len,
            .stop_ids = loaded_->checkpoint().stop_ids(),
            .has_draft_head = config.mtp.has_value()};
-  memory_ = PlanMemory(setup, *loaded_);
-  memory_.activations = runner_->activation_bytes();  // what was taken, not what was planned
+  memory_ = PlanMemory(setup, *loaded_, runner_.executor().memory());  // what was taken
   limits_ = {.vocab = info_.vocab,
              .max_model_len = info_.max_model_len,
              .checkpoint_len = config.max_positions,
              .max_choices = options.max_num_seqs,
              .speculative_tokens = options.speculative_tokens};
-  if (options.speculative_tokens > 0) speculator_.emplace(*runner_, options.draft_sampling);
+  if (options.speculative_tokens > 0) speculator_.emplace(runner_, options.draft_sampling);
 }
 
 Result<const Tokenizer*> Engine::Impl::LoadTokenizer() {
@@ -115,15 +114,17 @@ bool Engine::Impl::Step() {
   scheduler_.Schedule(plan_);
   MarkStarted(plan_);
   clock.scheduled = Clock::now();
-  runner_->Run(plan_);
+  runner_.Run(plan_);
   statistics_.OnPlan(plan_);
   clock.ran = Clock::now();
-  Commit(plan_);
+  if (!FailIfDeviceDid()) Commit(plan_);
   clock.committed = Clock::now();
   if (speculator_) speculator_->Propose(plan_);
   clock.drafted = Clock::now();
-  scheduler_.CacheBlocks(plan_, keeps_, dropped_);
-  runner_->KeepSnapshots(plan_, keeps_, dropped_);
+  if (!FailIfDeviceDid()) {
+    scheduler_.CacheBlocks(plan_, keeps_, dropped_);
+    runner_.KeepSnapshots(plan_, keeps_, dropped_);
+  }
   DeliverFinished();
   clock.end = Clock::now();
   statistics_.OnStep(clock);
@@ -145,13 +146,13 @@ void Engine::Impl::Commit(const StepPlan& plan) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const PlanItem& item = plan.items[i];
     if (!item.sequence->running()) continue;  // its request was cancelled in this step
-    if (item.yields_token()) CheckLogits(*item.sequence, runner_->Logits(i));
+    if (item.yields_token()) CheckLogits(*item.sequence, runner_.Logits(i));
     if (!item.sequence->finite) {
       Fail(*item.sequence->request, NotFinite(*item.sequence, dir_));
       continue;
     }
     if (item.phase == Phase::kPrefill) CommitPrompt(item);
-    if (item.yields_token() && item.sequence->running()) CommitTokens(item, runner_->Logits(i));
+    if (item.yields_token() && item.sequence->running()) CommitTokens(item, runner_.Logits(i));
   }
 }
 
@@ -202,13 +203,13 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits) {
   } else if (reason != FinishReason::kNone) {
     Finish(sequence, reason);
   } else if (item.phase == Phase::kDecode) {
-    runner_->Rollback(item, accepted + 1);
+    runner_.Rollback(item, accepted + 1);
   }
 }
 
 void Engine::Impl::Finish(Sequence& sequence, FinishReason reason) {
   scheduler_.Remove(sequence);
-  runner_->Forget(sequence);
+  runner_.Forget(sequence);
   statistics_.OnChoice(reason);
   if (EndSequence(sequence, reason)) finished_.push_back(sequence.request->completion.id);
 }
@@ -222,6 +223,17 @@ void Engine::Impl::FinishAll(RequestRecord& record, FinishReason reason) {
 void Engine::Impl::Fail(RequestRecord& record, Error error) {
   record.completion.error = std::move(error);
   FinishAll(record, FinishReason::kError);
+}
+
+/// Ends every request with what the executor says, if it says something: no result can be trusted,
+/// and none will come.
+bool Engine::Impl::FailIfDeviceDid() {
+  const std::optional<Error>& failure = runner_.executor().failure();
+  if (!failure) return false;
+  for (const auto& [id, record] : requests_) {
+    if (record->unfinished > 0) Fail(*record, *failure);
+  }
+  return true;
 }
 
 void Engine::Impl::Cancel(RequestId id) {
@@ -264,7 +276,7 @@ Result<Score> Engine::Impl::ScoreTokens(std::span<const TokenId> ids, int top_lo
 }
 
 KvCacheInfo Engine::Impl::kv_cache() const {
-  const KvCachePlan& plan = runner_->cache().plan();
+  const KvCachePlan& plan = runner_.cache();
   KvCacheInfo info{.dtype = plan.kv.dtype,
                    .bytes_per_token = plan.kv_bytes_per_token(),
                    .blocks = plan.blocks,
@@ -276,9 +288,10 @@ KvCacheInfo Engine::Impl::kv_cache() const {
                    .scale_pack_id = loaded_->scale_pack_id()};
   const Model& model = loaded_->model();
   const std::vector<StoreScales>& scales = loaded_->scales();
+  const std::vector<SaturationCount> saturation = runner_.executor().Saturation();
   for (int i = 0; i < static_cast<int>(plan.layers); ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const SaturationCount& clipped = runner_->cache().saturation()[at];
+    const SaturationCount& clipped = saturation[at];
     const StoreScales scale = scales.empty() ? StoreScales{} : scales[at];
     info.layers.push_back({.layer = model.LayerOfKv(i),
                            .draft = i >= model.KvLayers(false),

@@ -24,7 +24,7 @@ namespace kv8 {
 class Engine::Impl {
  public:
   Impl(const EngineOptions& options, const EngineSetup& setup,
-       std::unique_ptr<const LoadedModel> model, std::unique_ptr<Runner> runner);
+       std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor);
 
   Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
   bool Step();
@@ -35,7 +35,9 @@ class Engine::Impl {
   const MemoryPlan& memory() const { return memory_; }
   KvCacheInfo kv_cache() const;
   std::vector<KvBlockInfo> pool_map() const;
-  EngineStatistics statistics() const { return statistics_.Snapshot(scheduler_, runner_->cache()); }
+  EngineStatistics statistics() const {
+    return statistics_.Snapshot(scheduler_, runner_.executor().Saturation());
+  }
 
  private:
   Result<const Tokenizer*> LoadTokenizer();
@@ -47,11 +49,12 @@ class Engine::Impl {
   void Finish(Sequence& sequence, FinishReason reason);
   void FinishAll(RequestRecord& record, FinishReason reason);
   void Fail(RequestRecord& record, Error error);
+  bool FailIfDeviceDid();
   void DeliverFinished();
 
   const std::filesystem::path dir_;
   std::unique_ptr<const LoadedModel> loaded_;
-  std::unique_ptr<Runner> runner_;
+  Runner runner_;
   Scheduler scheduler_;
   Sampler sampler_;
   std::optional<Speculator> speculator_;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/checked.h"
+#include "engine/runner.h"
 
 namespace kv8 {
 namespace {
@@ -108,43 +109,45 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
   EngineSetup setup;
   KV8_ASSIGN_OR_RETURN(setup.max_model_len,
                        ModelLength(options.max_model_len, model.model().config()));
-  KV8_ASSIGN_OR_RETURN(setup.runner.cache, PlanCache(options, model, setup.max_model_len));
+  setup.device = options.device;
+  ExecutorLimits& limits = setup.executor;
+  KV8_ASSIGN_OR_RETURN(limits.cache, PlanCache(options, model, setup.max_model_len));
   KV8_RETURN_IF_ERROR(CheckDrafts(options.speculative_tokens, model.model()));
-  setup.runner.slots = options.max_num_seqs;
-  setup.runner.drafts = options.speculative_tokens;
+  limits.sequence_blocks = CeilDiv(setup.max_model_len, kBlockTokens);
+  limits.slots = options.max_num_seqs;
+  limits.drafts = options.speculative_tokens;
   // A full chunk fits beside every other sequence's tokens.
-  setup.runner.max_rows = options.prefill_chunk + static_cast<std::int64_t>(options.max_num_seqs) *
-                                                      (1 + options.speculative_tokens);
-  setup.runner.threads = options.threads > 0
-                             ? options.threads
-                             : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  limits.max_rows = options.prefill_chunk + static_cast<std::int64_t>(options.max_num_seqs) *
+                                                (1 + options.speculative_tokens);
+  limits.logit_rows = LogitRows(options.max_num_seqs, options.speculative_tokens);
+  limits.threads = options.threads > 0
+                       ? options.threads
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   setup.scheduler = {.max_num_seqs = options.max_num_seqs,
                      .prefill_chunk = options.prefill_chunk,
-                     .max_step_rows = setup.runner.max_rows,
+                     .max_step_rows = limits.max_rows,
                      .with_draft = model.with_draft(),
                      .max_snapshots = options.prefix_cache_memory / SnapshotBytes(model),
                      .cache_generated = options.cache_generated};
   return setup;
 }
 
-MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model) {
-  const RunnerLimits& limits = setup.runner;
-  const std::int64_t layers = limits.cache.layers;
+MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model,
+                      const ExecutorMemory& executor) {
+  const KvCachePlan& cache = setup.executor.cache;
   const std::int64_t drafts = model.with_draft() ? 1 : 0;
-  const std::int64_t kv = limits.cache.kv_bytes() / layers;
-  const std::int64_t index = limits.cache.index_bytes() / layers;
-  StateLayout state = model.model().SequenceLayout(model.with_draft());
-  MemoryPlan plan{.blocks = limits.cache.blocks,
-                  .kv = kv * (layers - drafts),
-                  .index = index * (layers - drafts),
-                  .draft_kv = kv * drafts,
-                  .draft_index = index * drafts,
-                  .states = state.bytes() * limits.slots,
-                  .activations = Runner::PlannedActivationBytes(model, limits),
-                  .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(model)};
-  state.index_rings = 0;
-  plan.rollback = state.bytes() * limits.slots * limits.drafts;
-  return plan;
+  const std::int64_t kv = cache.kv_bytes() / cache.layers;
+  const std::int64_t index = cache.index_bytes() / cache.layers;
+  return {.blocks = cache.blocks,
+          .kv = kv * (cache.layers - drafts),
+          .index = index * (cache.layers - drafts),
+          .draft_kv = kv * drafts,
+          .draft_index = index * drafts,
+          .states = executor.states,
+          .rollback = executor.rollback,
+          .activations = executor.activations,
+          .weights = executor.weights,
+          .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(model)};
 }
 
 }  // namespace kv8

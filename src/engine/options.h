@@ -3,18 +3,18 @@
 
 #include <cstdint>
 
-#include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "kv8/engine.h"
-#include "model/loaded_model.h"
+#include "model/executor.h"
 
 namespace kv8 {
 
-/// What scheduler and runner are built with.
+/// What scheduler and executor are built with.
 struct EngineSetup {
   std::int64_t max_model_len = 0;
+  DeviceKind device = DeviceKind::kCpu;
   SchedulerLimits scheduler;
-  RunnerLimits runner;
+  ExecutorLimits executor;
 };
 
 /// What can be checked before anything is opened. Errors: kInvalidArgument, naming the flag.
@@ -24,7 +24,8 @@ Result<void> CheckOptions(const EngineOptions& options);
 /// kv_memory below one sequence of max_model_len, with both numbers.
 Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model);
 
-/// What an engine with this setup takes.
-MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model);
+/// What an engine with this setup takes. `executor` says what the executor's part is.
+MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model,
+                      const ExecutorMemory& executor);
 
 }  // namespace kv8

@@ -1,4 +1,4 @@
-// Executes a plan: owns every tensor of the engine besides the weights.
+// Executes a plan: turns sequences into slots, rows and blocks, and keeps what leaves the pools.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "engine/scheduler.h"
-#include "kvcache/kv_cache.h"
-#include "kvcache/sequence_state.h"
-#include "model/loaded_model.h"
+#include "model/executor.h"
 
 namespace kv8 {
-
-struct RunnerLimits {
-  KvCachePlan cache;
-  int slots = 1;                // recurrent states
-  int drafts = 0;               // most per sequence and step
-  std::int64_t max_rows = 512;  // of one step
-  int threads = 1;
-};
 
 /// Rows of one sequence in a pass of the draft head. Row t pairs the streams of position t with the
 /// token after it.
@@ -38,13 +27,14 @@ enum class DraftSource {
   kDraft,   // the last draft pass: row i is the last row of its item i
 };
 
-/// Does what it is told; decides nothing. S*H is the width of a row's residual streams, V the
-/// vocabulary.
+/// Most rows of logits that a step of `slots` sequences with `drafts` drafts needs at once.
+std::int64_t LogitRows(int slots, int drafts);
+
+/// Does what it is told; decides nothing. V is the vocabulary.
 class Runner {
  public:
-  /// `model` must outlive the runner. Errors: kResourceExhausted for the cache.
-  static Result<std::unique_ptr<Runner>> Create(const LoadedModel& model,
-                                                const RunnerLimits& limits);
+  /// What executor->failure() says holds for every call.
+  Runner(const LoadedModel& model, const KvCachePlan& cache, std::unique_ptr<Executor> executor);
 
   /// Saves, restores, runs all rows, feeds prompt-row sinks, and computes the logits of every row
   /// of generated tokens and of prompts' last rows.
@@ -70,59 +60,44 @@ class Runner {
   /// Drops what is kept for a sequence outside of the pools.
   void Forget(const Sequence& sequence) { saved_.erase(&sequence); }
 
-  const KvCache& cache() const { return cache_; }
-  /// Buffers of a step, and what they will be.
-  std::int64_t activation_bytes() const;
-  static std::int64_t PlannedActivationBytes(const LoadedModel& model, const RunnerLimits& limits);
+  const KvCachePlan& cache() const { return cache_; }
+  Executor& executor() const { return *executor_; }
 
  private:
+  using Bytes = std::vector<std::byte>;
   struct Saved {
-    SequenceState state;
-    std::vector<std::byte> blocks;
+    Bytes state;
+    Bytes blocks;
   };
 
   /// The recurrent state after some prompt, and the residual streams of its last row.
   struct Snapshot {
-    SequenceState state;
-    std::vector<float> last_streams;  // [S*H]; empty without a draft head
+    Bytes state;
+    std::vector<float> last_streams;  // empty without a draft head
   };
-
-  Runner(const LoadedModel& model, const RunnerLimits& limits, KvCache cache);
 
   void Save(const PlanSave& save);
   void Restore(const Sequence& sequence);
   void TakeOver(std::span<const PlanHit> hits);
   Snapshot TakeSnapshot(const StepPlan& plan, const PlanKeep& keep);
   void AddRows(const PlanItem& item);
-  void RunDraft(std::span<const DraftItem> items);
   void FeedPromptRows(const StepPlan& plan);
   void ComputeLogits(const StepPlan& plan);
-  Matrix Streams(std::int64_t rows);
-  ForwardContext Context();
-  std::span<SequenceState> Trail(const PlanItem& item);
 
-  const Model& model_;
+  const KvCachePlan cache_;
   const StateLayout layout_;
-  const std::int64_t width_;  // S*H
-  const std::int64_t vocab_;
-  ThreadPool pool_;
-  KvCache cache_;
-  Workspace workspace_;
-  const int drafts_;
-  std::vector<SequenceState> states_;  // by slot
-  std::vector<SequenceState> trails_;  // by slot, `drafts_` each
+  const bool with_draft_;
+  const std::unique_ptr<Executor> executor_;
   std::unordered_map<const Sequence*, Saved> saved_;
   std::unordered_map<SnapshotId, Snapshot> snapshots_;
 
   // Of the step in hand.
   std::vector<TokenId> ids_;
-  std::vector<SequenceRows> rows_;
-  std::vector<float> streams_;        // [max_rows,S*H]
-  std::vector<float> token_streams_;  // [logit rows,S*H]
-  std::vector<float> logits_;         // [logit rows,V]
+  std::vector<SlotRows> items_;
+  std::vector<std::int64_t> row_begins_;  // of the last plan's items
+  std::vector<std::int64_t> logit_rows_;
   std::vector<Matrix> item_logits_;
-  std::vector<float> draft_input_;        // [max_rows,S*H]
-  std::vector<float> draft_streams_;      // [max_rows,S*H]
+  std::vector<std::int64_t> sources_;     // of the last draft pass's rows
   std::vector<std::int64_t> draft_last_;  // last row of each item of the last draft pass
 };
 

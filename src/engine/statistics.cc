@@ -97,7 +97,8 @@ void Statistics::OnRequest(const RequestRecord& record) {
   Observe(totals_.token_seconds, decode / static_cast<double>(longest - 1));
 }
 
-EngineStatistics Statistics::Snapshot(const Scheduler& scheduler, const KvCache& cache) const {
+EngineStatistics Statistics::Snapshot(const Scheduler& scheduler,
+                                      std::span<const SaturationCount> saturation) const {
   EngineStatistics now = totals_;
   now.waiting = scheduler.waiting();
   now.running = scheduler.running().size();
@@ -109,9 +110,7 @@ EngineStatistics Statistics::Snapshot(const Scheduler& scheduler, const KvCache&
   now.blocks = static_cast<std::uint64_t>(scheduler.blocks().capacity());
   now.free_blocks = static_cast<std::uint64_t>(scheduler.blocks().free_count());
   now.cached_blocks = static_cast<std::uint64_t>(scheduler.tree().blocks());
-  for (const SaturationCount& layer : cache.saturation()) {
-    now.saturated_values += layer.k + layer.v;
-  }
+  for (const SaturationCount& layer : saturation) now.saturated_values += layer.k + layer.v;
   return now;
 }
 

@@ -1,10 +1,12 @@
 // The one registry of engine statistics.
 #pragma once
 
+#include <span>
+
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "kv8/statistics.h"
-#include "kvcache/kv_cache.h"
+#include "kvcache/layout.h"
 
 namespace kv8 {
 
@@ -32,8 +34,9 @@ class Statistics {
   void OnChoice(FinishReason reason);
   void OnRequest(const RequestRecord& record);
 
-  /// Counters so far and the gauges of `scheduler` and `cache`.
-  EngineStatistics Snapshot(const Scheduler& scheduler, const KvCache& cache) const;
+  /// Counters so far and the gauges of `scheduler`; what was clipped per K/V layer.
+  EngineStatistics Snapshot(const Scheduler& scheduler,
+                            std::span<const SaturationCount> saturation) const;
 
  private:
   EngineStatistics totals_;

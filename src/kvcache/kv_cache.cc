@@ -75,7 +75,7 @@ void KvCache::ForEachPiece(BlockId block, Visit&& visit) const {
 }
 
 void KvCache::CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) const {
-  assert(to.size() == blocks.size() * static_cast<std::size_t>(block_bytes()));
+  assert(to.size() == blocks.size() * static_cast<std::size_t>(plan_.block_bytes()));
   std::byte* next = to.data();
   for (const BlockId block : blocks) {
     ForEachPiece(block, [&](const std::byte* piece, std::size_t bytes) {
@@ -86,7 +86,7 @@ void KvCache::CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) 
 }
 
 void KvCache::CopyIn(std::span<const std::byte> from, std::span<const BlockId> blocks) {
-  assert(from.size() == blocks.size() * static_cast<std::size_t>(block_bytes()));
+  assert(from.size() == blocks.size() * static_cast<std::size_t>(plan_.block_bytes()));
   const std::byte* next = from.data();
   for (const BlockId block : blocks) {
     ForEachPiece(block, [&](std::byte* piece, std::size_t bytes) {

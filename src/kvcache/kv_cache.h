@@ -27,6 +27,8 @@ struct KvCachePlan {
   std::int64_t kv_bytes() const { return layers * blocks * kv.block_bytes(); }
   std::int64_t index_bytes() const { return layers * blocks * index.block_bytes(); }
   std::int64_t kv_bytes_per_token() const { return layers * kv.block_bytes() / kBlockTokens; }
+  /// Bytes of one block over all layers, K/V and index keys.
+  std::int64_t block_bytes() const { return layers * (kv.block_bytes() + index.block_bytes()); }
 };
 
 /// Scales of one layer as the stores use them.
@@ -45,11 +47,7 @@ class KvCache {
   const KvCachePlan& plan() const { return plan_; }
   KvPages Kv(int layer, std::span<const BlockId> blocks);
   IndexPages Index(int layer, std::span<const BlockId> blocks);
-  /// Bytes of one block over all layers, K/V and index keys.
-  std::int64_t block_bytes() const {
-    return plan_.layers * (plan_.kv.block_bytes() + plan_.index.block_bytes());
-  }
-  /// Copies whole blocks to or from host memory of blocks.size() * block_bytes().
+  /// Copies whole blocks to or from host memory of blocks.size() * plan().block_bytes().
   void CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) const;
   void CopyIn(std::span<const std::byte> from, std::span<const BlockId> blocks);
   /// Copies one block to another, in every pool.

@@ -41,14 +41,29 @@ void SequenceState::Reset() {
   std::fill(context_.begin(), context_.end(), layout_.eos);
 }
 
-void SequenceState::CopyFrom(const SequenceState& other) {
-  std::copy(other.floats_.begin(), other.floats_.end(), floats_.begin());
-  std::copy(other.context_.begin(), other.context_.end(), context_.begin());
-}
-
 void SequenceState::CopyRecurrentFrom(const SequenceState& other) {
   std::copy_n(other.floats_.begin(), layout_.recurrent_floats(), floats_.begin());
   std::copy(other.context_.begin(), other.context_.end(), context_.begin());
+}
+
+void SequenceState::CopyOut(std::span<std::byte> to) const {
+  const std::span floats(floats_);
+  const auto recurrent = static_cast<std::size_t>(layout_.recurrent_floats());
+  auto next = std::ranges::copy(std::as_bytes(floats.first(recurrent)), to.begin()).out;
+  next = std::ranges::copy(std::as_bytes(std::span(context_)), next).out;
+  std::ranges::copy(std::as_bytes(floats.subspan(recurrent)), next);
+}
+
+void SequenceState::CopyIn(std::span<const std::byte> from) {
+  const auto take = [&from](std::span<std::byte> to) {
+    std::ranges::copy(from.first(to.size()), to.begin());
+    from = from.subspan(to.size());
+  };
+  const std::span floats(floats_);
+  const auto recurrent = static_cast<std::size_t>(layout_.recurrent_floats());
+  take(std::as_writable_bytes(floats.first(recurrent)));
+  take(std::as_writable_bytes(std::span(context_)));
+  take(std::as_writable_bytes(floats.subspan(recurrent)));
 }
 
 std::span<float> SequenceState::GdnConv(int gdn_layer) {

@@ -1,8 +1,8 @@
 // Per-sequence state that is not paged: GDN, convolutions, n-gram context, open index blocks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,13 +43,17 @@ class SequenceState {
   SequenceState(SequenceState&&) = default;
   SequenceState& operator=(SequenceState&&) = default;
 
+  std::int64_t bytes() const { return layout_.bytes(); }
   /// Back to the empty sequence.
   void Reset();
-  /// Becomes equal to `other`, which has the same layout.
-  void CopyFrom(const SequenceState& other);
   /// Takes everything but the index rings from `other`; the layouts may differ in those. A ring
   /// holds enough tokens to go back by a few without a copy.
   void CopyRecurrentFrom(const SequenceState& other);
+  /// Writes the layout's bytes(): recurrent floats, n-gram context, index rings. So a layout
+  /// without rings writes the beginning of what one with rings does.
+  void CopyOut(std::span<std::byte> to) const;
+  /// Becomes what CopyOut wrote with the same layout.
+  void CopyIn(std::span<const std::byte> from);
 
   std::span<float> GdnConv(int gdn_layer);
   std::span<float> GdnState(int gdn_layer);

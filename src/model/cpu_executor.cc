@@ -1,0 +1,152 @@
+#include "model/cpu_executor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kv8 {
+namespace {
+
+constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
+
+StateLayout TrailLayout(const Model& model, bool with_draft) {
+  StateLayout layout = model.SequenceLayout(with_draft);
+  layout.index_rings = 0;  // a ring holds enough tokens to go back without a copy
+  return layout;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> CpuExecutor::Create(const LoadedModel& model,
+                                                      const ExecutorLimits& limits) {
+  KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(limits.cache, model.scales()));
+  return std::unique_ptr<Executor>(new CpuExecutor(model, limits, std::move(cache)));
+}
+
+CpuExecutor::CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, KvCache cache)
+    : model_(model.model()),
+      width_(model_.SequenceLayout(false).stream_width),
+      drafts_(limits.drafts),
+      pool_(limits.threads),
+      cache_(std::move(cache)),
+      workspace_(model_.config()) {
+  workspace_.Resize(limits.max_rows);
+  const StateLayout layout = model_.SequenceLayout(model.with_draft());
+  const StateLayout trail_layout = TrailLayout(model_, model.with_draft());
+  for (int i = 0; i < limits.slots; ++i) states_.emplace_back(layout);
+  for (int i = 0; i < limits.slots * drafts_; ++i) trails_.emplace_back(trail_layout);
+  sequences_.reserve(static_cast<std::size_t>(limits.slots));
+  streams_.resize(static_cast<std::size_t>(limits.max_rows * width_));
+  token_streams_.resize(static_cast<std::size_t>(limits.logit_rows * width_));
+  logits_.resize(static_cast<std::size_t>(limits.logit_rows * model_.config().vocab));
+  if (!model.with_draft()) return;
+  draft_input_.resize(streams_.size());
+  draft_streams_.resize(streams_.size());
+}
+
+ExecutorMemory CpuExecutor::Plan(const LoadedModel& model, const ExecutorLimits& limits) {
+  const ModelConfig& config = model.model().config();
+  const StateLayout layout = model.model().SequenceLayout(model.with_draft());
+  const std::int64_t streams = limits.max_rows * layout.stream_width * (model.with_draft() ? 3 : 1);
+  const std::int64_t logits = limits.logit_rows * (layout.stream_width + config.vocab);
+  return {.states = layout.bytes() * limits.slots,
+          .rollback =
+              TrailLayout(model.model(), model.with_draft()).bytes() * limits.slots * limits.drafts,
+          .activations =
+              Workspace::PlannedBytes(config, limits.max_rows) + (streams + logits) * kFloatBytes};
+}
+
+ExecutorMemory CpuExecutor::memory() const {
+  const auto bytes = [](const std::vector<SequenceState>& states) {
+    return states.empty() ? 0 : std::ssize(states) * states.front().bytes();
+  };
+  const std::size_t floats = streams_.size() + token_streams_.size() + logits_.size() +
+                             draft_input_.size() + draft_streams_.size();
+  return {.states = bytes(states_),
+          .rollback = bytes(trails_),
+          .activations = workspace_.bytes() + static_cast<std::int64_t>(floats) * kFloatBytes};
+}
+
+std::span<SequenceState> CpuExecutor::Trail(int slot, std::int64_t count) {
+  return std::span(trails_).subspan(static_cast<std::size_t>(slot * drafts_),
+                                    static_cast<std::size_t>(count));
+}
+
+std::span<const SequenceRows> CpuExecutor::Sequences(std::span<const SlotRows> items,
+                                                     bool with_trail) {
+  sequences_.clear();
+  std::int64_t row = 0;
+  for (const SlotRows& item : items) {
+    const bool keep = with_trail && item.phase == Phase::kDecode;
+    sequences_.push_back(
+        {.row_begin = row,
+         .row_count = item.rows,
+         .first_position = item.first_position,
+         .phase = item.phase,
+         .state = &State(item.slot),
+         .blocks = item.blocks,
+         .trail = keep ? Trail(item.slot, item.rows - 1) : std::span<SequenceState>()});
+    row += item.rows;
+  }
+  return sequences_;
+}
+
+void CpuExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
+  model_.Forward(Context(), Batch{ids, Sequences(items, true)},
+                 Matrix(streams_.data(), std::ssize(ids), width_));
+}
+
+ConstMatrix CpuExecutor::Gather(const std::vector<float>& streams,
+                                std::span<const std::int64_t> rows, std::vector<float>& to) const {
+  float* next = to.data();
+  for (const std::int64_t row : rows) {
+    next = std::copy_n(streams.data() + row * width_, width_, next);
+  }
+  return ConstMatrix(to.data(), std::ssize(rows), width_);
+}
+
+Matrix CpuExecutor::Logits(std::span<const std::int64_t> rows) {
+  const Matrix logits(logits_.data(), std::ssize(rows), model_.config().vocab);
+  model_.Logits(Context(), Gather(streams_, rows, token_streams_), logits);
+  return logits;
+}
+
+void CpuExecutor::Rollback(int slot, std::int64_t kept) {
+  State(slot).CopyRecurrentFrom(Trail(slot, kept).back());
+}
+
+void CpuExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
+                        std::span<const std::int64_t> sources, StreamSource source) {
+  const ConstMatrix input =
+      Gather(source == StreamSource::kTarget ? streams_ : draft_streams_, sources, draft_input_);
+  model_.Draft(Context(), Batch{ids, Sequences(items, false)}, input,
+               Matrix(draft_streams_.data(), std::ssize(ids), width_));
+}
+
+Matrix CpuExecutor::DraftLogits(std::span<const std::int64_t> rows) {
+  const Matrix logits(logits_.data(), std::ssize(rows), model_.config().vocab);
+  model_.DraftLogits(Context(), Gather(draft_streams_, rows, token_streams_), logits);
+  return logits;
+}
+
+void CpuExecutor::SaveStreams(std::int64_t row, std::span<float> to) {
+  std::copy_n(streams_.data() + row * width_, width_, to.begin());
+}
+
+void CpuExecutor::LoadStreams(std::span<const float> from, std::int64_t row) {
+  std::ranges::copy(from, streams_.begin() + row * width_);
+}
+
+void CpuExecutor::SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) {
+  State(slot).CopyOut(to);
+  if (kept) Trail(slot, *kept).back().CopyOut(to);
+}
+
+void CpuExecutor::SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) {
+  cache_.CopyOut(blocks, to);
+}
+
+void CpuExecutor::LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) {
+  cache_.CopyIn(from, blocks);
+}
+
+}  // namespace kv8

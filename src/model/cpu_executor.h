@@ -1,0 +1,63 @@
+// The model on the CPU.
+#pragma once
+
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "kvcache/sequence_state.h"
+#include "model/executor.h"
+
+namespace kv8 {
+
+class CpuExecutor final : public Executor {
+ public:
+  static Result<std::unique_ptr<Executor>> Create(const LoadedModel& model,
+                                                  const ExecutorLimits& limits);
+  static ExecutorMemory Plan(const LoadedModel& model, const ExecutorLimits& limits);
+
+  ExecutorMemory memory() const override;
+  void Reset(int slot) override { State(slot).Reset(); }
+  void Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) override;
+  Matrix Logits(std::span<const std::int64_t> rows) override;
+  void Rollback(int slot, std::int64_t kept) override;
+  void Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
+             std::span<const std::int64_t> sources, StreamSource source) override;
+  Matrix DraftLogits(std::span<const std::int64_t> rows) override;
+  void SaveStreams(std::int64_t row, std::span<float> to) override;
+  void LoadStreams(std::span<const float> from, std::int64_t row) override;
+  void SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) override;
+  void LoadState(std::span<const std::byte> from, int slot) override { State(slot).CopyIn(from); }
+  void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
+  void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) override;
+  void CopyBlock(BlockId from, BlockId to) override { cache_.CopyBlock(from, to); }
+  std::vector<SaturationCount> Saturation() override { return cache_.saturation(); }
+
+ private:
+  CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, KvCache cache);
+
+  SequenceState& State(int slot) { return states_[static_cast<std::size_t>(slot)]; }
+  /// The states kept for the first `count` rows of a slot.
+  std::span<SequenceState> Trail(int slot, std::int64_t count);
+  std::span<const SequenceRows> Sequences(std::span<const SlotRows> items, bool with_trail);
+  ForwardContext Context() { return ForwardContext{OpContext{pool_}, cache_, workspace_}; }
+  /// Copies the given rows of `streams` to token_streams_.
+  ConstMatrix Gather(const std::vector<float>& streams, std::span<const std::int64_t> rows,
+                     std::vector<float>& to) const;
+
+  const Model& model_;
+  const std::int64_t width_;  // S*H, of a row's residual streams
+  const int drafts_;
+  ThreadPool pool_;
+  KvCache cache_;
+  Workspace workspace_;
+  std::vector<SequenceState> states_;  // by slot
+  std::vector<SequenceState> trails_;  // by slot, `drafts_` each
+  std::vector<SequenceRows> sequences_;
+  std::vector<float> streams_;        // [max_rows,S*H]
+  std::vector<float> token_streams_;  // [logit_rows,S*H]
+  std::vector<float> logits_;         // [logit_rows,V]
+  std::vector<float> draft_input_;    // [max_rows,S*H]; empty without a draft head
+  std::vector<float> draft_streams_;  // [max_rows,S*H]; likewise
+};
+
+}  // namespace kv8

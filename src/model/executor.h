@@ -1,0 +1,116 @@
+// The seam between the engine and what computes: one model on one device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv8/error.h"
+#include "kv8/types.h"
+#include "kvcache/kv_cache.h"
+#include "model/batch.h"
+#include "model/loaded_model.h"
+#include "tensor/tensor_view.h"
+
+namespace kv8 {
+
+/// What an executor is built for.
+struct ExecutorLimits {
+  KvCachePlan cache;
+  std::int64_t sequence_blocks = 0;  // most of one sequence
+  int slots = 1;                     // recurrent states
+  int drafts = 0;                    // most per sequence and step
+  std::int64_t max_rows = 512;       // of one pass
+  std::int64_t logit_rows = 1;       // of one call
+  int threads = 1;
+};
+
+/// Bytes that an executor takes beside the pools, by owner; known before it takes them.
+struct ExecutorMemory {
+  std::int64_t weights = 0;      // copies on a device; the CPU computes on the mapped files
+  std::int64_t states = 0;       // recurrent states of all slots
+  std::int64_t rollback = 0;     // states that verification may go back to
+  std::int64_t activations = 0;  // of one pass, logits among them
+};
+
+/// Consecutive tokens of the sequence in one slot; items of a pass follow each other in its rows.
+struct SlotRows {
+  int slot = 0;
+  std::int64_t rows = 0;
+  std::int64_t first_position = 0;  // a multiple of 64 in prefill
+  Phase phase = Phase::kPrefill;
+  std::span<const BlockId> blocks;  // cover every position up to the last row's
+};
+
+/// Where a draft pass takes streams from.
+enum class StreamSource {
+  kTarget,  // rows of the last Forward
+  kDraft,   // rows of the last Draft
+};
+
+/// Owns everything that a run needs besides tokens and numbers: weights as its device wants them,
+/// K/V and index pools, one recurrent state per slot, activations. Talks in slots, rows and blocks;
+/// V is the vocabulary.
+///
+/// A device may fail at any time. Then failure() says so, for good; calls do nothing and what they
+/// return means nothing. So the caller asks once after a step, not after each call.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  /// Why nothing works any more.
+  const std::optional<Error>& failure() const { return failure_; }
+  /// What was taken.
+  virtual ExecutorMemory memory() const = 0;
+
+  /// The slot's sequence is empty.
+  virtual void Reset(int slot) = 0;
+  /// Runs the target over one row per id; each slot appears once. Pools and states advance. States
+  /// after each row but the last of an item in decode are kept until the next call, to go back to.
+  virtual void Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) = 0;
+  /// Logits [rows.size(),V] of rows of the last Forward. Valid until the next call of this or of
+  /// DraftLogits; may be changed in place.
+  virtual Matrix Logits(std::span<const std::int64_t> rows) = 0;
+  /// Back to the recurrent state after the first `kept` rows of the slot in the last Forward, fewer
+  /// than there were.
+  virtual void Rollback(int slot, std::int64_t kept) = 0;
+
+  /// Runs the draft head: ids[i] is the token after row i, sources[i] the row that holds row i's
+  /// streams.
+  virtual void Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
+                     std::span<const std::int64_t> sources, StreamSource source) = 0;
+  /// The same as Logits for rows of the last Draft.
+  virtual Matrix DraftLogits(std::span<const std::int64_t> rows) = 0;
+
+  /// Streams of one row of the last Forward, to host memory and back.
+  virtual void SaveStreams(std::int64_t row, std::span<float> to) = 0;
+  virtual void LoadStreams(std::span<const float> from, std::int64_t row) = 0;
+  /// A slot's state, StateLayout::bytes(), to host memory and back: as it is, or with `kept` its
+  /// recurrent part after that many rows of the last Forward, fewer than there were.
+  virtual void SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) = 0;
+  virtual void LoadState(std::span<const std::byte> from, int slot) = 0;
+  /// Whole blocks of every pool, KvCachePlan::block_bytes() each, to host memory and back.
+  virtual void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) = 0;
+  virtual void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) = 0;
+  virtual void CopyBlock(BlockId from, BlockId to) = 0;
+
+  /// Clipped values so far, per K/V layer.
+  virtual std::vector<SaturationCount> Saturation() = 0;
+
+ protected:
+  std::optional<Error> failure_;
+};
+
+/// What an executor on `device` will take.
+Result<ExecutorMemory> PlanExecutor(DeviceKind device, const LoadedModel& model,
+                                    const ExecutorLimits& limits);
+
+/// `model` must outlive the executor. Errors: kResourceExhausted with the numbers; kUnsupported for
+/// what the device cannot run.
+Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const LoadedModel& model,
+                                                 const ExecutorLimits& limits);
+
+}  // namespace kv8
