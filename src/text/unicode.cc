@@ -186,8 +186,8 @@ Unicode::Unicode() {
 Unicode::~Unicode() = default;
 
 const Unicode& Unicode::Get() {
-  static const Unicode instance;
-  return instance;
+  static const Unicode kInstance;
+  return kInstance;
 }
 
 bool Unicode::IsNfcInert(std::string_view text) const {

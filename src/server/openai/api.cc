@@ -58,12 +58,13 @@ Api::Api(ApiContext context, std::size_t max_waiting)
 
 void Api::AddRoutes(Router& router) {
   const auto add = [&](std::string_view path, Endpoint endpoint) {
-    router.Add("POST", path, [this, endpoint](HttpRequest request, std::shared_ptr<Responder> to) {
-      auto task = [this, endpoint, request = std::move(request), to] {
-        Answer(endpoint, context_, request, to);
-      };
-      if (!tasks_.Post(std::move(task))) SendOverloaded(*to, kRetryAfterSeconds);
-    });
+    router.Add("POST", path,
+               [this, endpoint](HttpRequest request, const std::shared_ptr<Responder>& to) {
+                 auto task = [this, endpoint, request = std::move(request), to] {
+                   Answer(endpoint, context_, request, to);
+                 };
+                 if (!tasks_.Post(std::move(task))) SendOverloaded(*to, kRetryAfterSeconds);
+               });
   };
   add("/v1/completions", HandleCompletion);
   add("/v1/chat/completions", HandleChat);
@@ -71,17 +72,20 @@ void Api::AddRoutes(Router& router) {
   add("/tokenize", HandleTokenize);
   add("/detokenize", HandleDetokenize);
 
-  router.Add("GET", "/tokenizer_info", [this](HttpRequest, std::shared_ptr<Responder> responder) {
-    responder->Send(200, kJsonType, context_.tokenizer_info);
-  });
-  router.Add("GET", kModelsPath, [this](HttpRequest, std::shared_ptr<Responder> responder) {
-    responder->Send(200, kJsonType, ModelList(context_));
-  });
-  router.Add("GET", "/v1/models/*", [this](HttpRequest request, std::shared_ptr<Responder> to) {
-    const auto known = context_.CheckModel(request.path.substr(kModelsPath.size() + 1));
-    if (!known.ok()) return SendFailure(*to, known.error());
-    to->Send(200, kJsonType, ModelCard(context_));
-  });
+  router.Add("GET", "/tokenizer_info",
+             [this](const HttpRequest&, const std::shared_ptr<Responder>& responder) {
+               responder->Send(200, kJsonType, context_.tokenizer_info);
+             });
+  router.Add("GET", kModelsPath,
+             [this](const HttpRequest&, const std::shared_ptr<Responder>& responder) {
+               responder->Send(200, kJsonType, ModelList(context_));
+             });
+  router.Add("GET", "/v1/models/*",
+             [this](const HttpRequest& request, const std::shared_ptr<Responder>& to) {
+               const auto known = context_.CheckModel(request.path.substr(kModelsPath.size() + 1));
+               if (!known.ok()) return SendFailure(*to, known.error());
+               to->Send(200, kJsonType, ModelCard(context_));
+             });
 }
 
 }  // namespace kv8::openai

@@ -64,7 +64,7 @@ Result<std::vector<Keyed>> Sorted(Runtime& runtime, const std::vector<Value>& it
   std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
     const auto order = Order(reverse ? b.key : a.key, reverse ? a.key : b.key, Operator::kLess);
     if (!order.ok()) status = order.error();
-    return order.ok() && *order < 0;
+    return order.ok() && std::is_lt(*order);
   });
   KV8_RETURN_IF_ERROR(status);
   return keyed;

@@ -178,7 +178,7 @@ class Writer {
     std::stable_sort(sorted.begin(), sorted.end(), [&status](const auto& a, const auto& b) {
       const auto order = Order(a.first, b.first, Operator::kLess);
       if (!order.ok()) status = order.error();
-      return order.ok() && *order < 0;
+      return order.ok() && std::is_lt(*order);
     });
     KV8_RETURN_IF_ERROR(status);
     return WriteItems(sorted, '{', '}', write);

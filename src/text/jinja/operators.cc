@@ -218,13 +218,13 @@ Result<Value> Compare(Operator op, const Value& left, const Value& right) {
   KV8_ASSIGN_OR_RETURN(const auto order, Order(left, right, op));
   switch (op) {
     case Operator::kLess:
-      return Value(order < 0);
+      return Value(std::is_lt(order));
     case Operator::kLessEqual:
-      return Value(order <= 0);
+      return Value(std::is_lteq(order));
     case Operator::kGreater:
-      return Value(order > 0);
+      return Value(std::is_gt(order));
     default:
-      return Value(order >= 0);
+      return Value(std::is_gteq(order));
   }
 }
 
@@ -244,7 +244,7 @@ Error StringTooLong() {
 }
 
 bool Equal(const Value& left, const Value& right) {
-  if (left.AsReal() && right.AsReal()) return OrderNumbers(left, right) == 0;
+  if (left.AsReal() && right.AsReal()) return std::is_eq(OrderNumbers(left, right));
   if (left.kind() != right.kind()) return false;
   switch (left.kind()) {
     case Kind::kUndefined:
