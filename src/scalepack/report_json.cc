@@ -174,7 +174,7 @@ Result<void> ReadShards(const JsonFields& fields, SideStatistics* side) {
   return {};
 }
 
-Result<SideStatistics> ReadSide(const JsonFields& fields) {
+Result<SideStatistics> ReadSideStatistics(const JsonFields& fields) {
   SideStatistics side;
   KV8_RETURN_IF_ERROR(ReadCounts(fields, &side));
   KV8_ASSIGN_OR_RETURN(side.max_abs, Magnitude(fields, "max_abs"));
@@ -275,7 +275,8 @@ Result<void> ReadLayers(const JsonFields& root, CalibrationReport* report) {
     for (const KvSide side : {KvSide::kKey, KvSide::kValue}) {
       const std::string name = ReportTensorName(report->target_layers, {false, layer, side});
       KV8_ASSIGN_OR_RETURN(const JsonFields entry, tensors.Object(name));
-      KV8_ASSIGN_OR_RETURN((side == KvSide::kKey ? statistics.k : statistics.v), ReadSide(entry));
+      KV8_ASSIGN_OR_RETURN((side == KvSide::kKey ? statistics.k : statistics.v),
+                           ReadSideStatistics(entry));
     }
     report->layers.push_back(std::move(statistics));
   }
