@@ -124,30 +124,47 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_convolve(const Pl
   }
 }
 
-/// States move on by the call's rows. A channel is one thread's, so it may read what it replaces.
-extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_advance(const PleArgs a) {
-  const int slot = a.slices.slot[blockIdx.y], begin = a.slices.row_begin[blockIdx.y];
-  const int count = a.slices.row_count[blockIdx.y];
+/// State after `count` rows of a slice that starts at `begin`, from that before it; the two may be
+/// one, because a channel is one thread's.
+__device__ void Advance(const PleArgs& a, const float* before, const std::int32_t* ids_before,
+                        int begin, int count, float* state, std::int32_t* context) {
   const int channel = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   const std::int64_t width = static_cast<std::int64_t>(a.streams) * a.hidden;
+  const int history = (a.conv_kernel - 1) * a.ngram_size, length = a.ngram_size - 1;
+  for (int k = 0; channel < width && k < history; ++k) {
+    const int from = count - history + k;  // row of the call, or that far before it
+    state[k * width + channel] = from >= 0 ? a.normed[(begin + from) * width + channel]
+                                           : before[(history + from) * width + channel];
+  }
+  for (int k = 0; channel == 0 && k < length; ++k) {
+    const int from = count - length + k;
+    context[k] = from >= 0 ? a.ids[begin + from] : ids_before[length + from];
+  }
+}
+/// Floats and ids of one state.
+__device__ std::int64_t StateFloats(const PleArgs& a) {
+  return static_cast<std::int64_t>(a.conv_kernel - 1) * a.ngram_size * a.streams * a.hidden;
+}
+
+/// The states between the rows of verified slices (y), after row z of each; before they move on.
+extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_trail(const PleArgs a) {
+  const std::int64_t slot = a.verified.slot[blockIdx.y];
+  const int count = static_cast<int>(blockIdx.z) + 1;
+  if (slot < 0 || count >= a.verified.row_count[blockIdx.y]) return;
+  const std::int64_t entry = slot * a.drafts + count - 1, length = a.ngram_size - 1;
+  Advance(a, a.conv_state + slot * StateFloats(a), a.context + slot * length,
+          a.verified.row_begin[blockIdx.y], count, a.conv_trail + entry * StateFloats(a),
+          a.context_trail + entry * length);
+}
+
+/// States move on by the call's rows.
+extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_advance(const PleArgs a) {
+  const std::int64_t slot = a.slices.slot[blockIdx.y];
   if (slot < 0) return;
-  const int history = (a.conv_kernel - 1) * a.ngram_size;
-  if (channel < width) {
-    float* const state = a.conv_state + slot * history * width + channel;
-    for (int k = 0; k < history; ++k) {
-      const int from = count - history + k;  // row of the call, or that far before it
-      state[k * width] =
-          from >= 0 ? a.normed[(begin + from) * width + channel] : state[(history + from) * width];
-    }
-  }
-  if (channel == 0) {
-    const int length = a.ngram_size - 1;
-    std::int32_t* const context = a.context + static_cast<std::int64_t>(slot) * length;
-    for (int k = 0; k < length; ++k) {
-      const int from = count - length + k;
-      context[k] = from >= 0 ? a.ids[begin + from] : context[length + from];
-    }
-  }
+  float* const state = a.conv_state + slot * StateFloats(a);
+  std::int32_t* const context = a.context + slot * (a.ngram_size - 1);
+  Advance(a, state, context, a.slices.row_begin[blockIdx.y], a.slices.row_count[blockIdx.y], state,
+          context);
 }
 
 }  // namespace kv8::cuda
