@@ -27,7 +27,7 @@ const ProgressFn kGoOn = [](const CalibrationProgress&) { return true; };
 
 /// The bundled model, opened for one run.
 struct Bench {
-  explicit Bench(int threads = 2)
+  explicit Bench(int threads = 1)
       : checkpoint(Checkpoint::Open(kModelDir).value()),
         model(Model::Create(checkpoint, *FindOps("simd").value()).value()),
         tokenizer(Tokenizer::Load(kModelDir / "tokenizer.json").value()),
@@ -74,7 +74,7 @@ class CalibratorTest : public testing::Test {
   }
 
   /// The report of an uninterrupted run, as bytes.
-  std::string Measured(const CalibrationOptions& options, int threads = 2) {
+  std::string Measured(const CalibrationOptions& options, int threads = 1) {
     Bench bench(threads);
     const auto report = Calibrate(bench.inputs(), options, kGoOn);
     EXPECT_TRUE(report.ok()) << report.error().ToString();
