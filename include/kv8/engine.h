@@ -39,8 +39,9 @@ struct EngineOptions {
   std::optional<std::int64_t> kv_memory;
   std::int64_t prefill_chunk = 512;  // most prompt tokens of one request in a step
 
-  /// Bytes of host memory for recurrent states at points of earlier prompts; 0: no prefix cache.
-  /// Blocks of earlier prompts stay in the pools as long as nobody needs them.
+  /// Bytes of host memory for recurrent states at points of earlier prompts; 0: no prefix cache,
+  /// and only the choices of one request share their prompt. Blocks of earlier prompts stay in the
+  /// pools as long as nobody needs them.
   std::int64_t prefix_cache_memory = 0;
   /// Shares blocks that were written while generating too: the next turn of a conversation then
   /// finds the answer, not the prompt alone. Decode kernels round differently than prefill does, so
@@ -94,7 +95,7 @@ struct MemoryPlan {
   std::int64_t rollback = 0;     // states that verification may go back to
   std::int64_t activations = 0;  // of one step, logits among them
   std::int64_t weights = 0;      // copies on a GPU; the CPU computes on the mapped files
-  std::int64_t snapshots = 0;    // most that the prefix cache takes, as it fills
+  std::int64_t snapshots = 0;    // most that shared beginnings take, as they fill
 
   std::int64_t total() const {
     return kv + index + draft_kv + draft_index + states + rollback + activations + weights +

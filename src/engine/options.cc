@@ -76,6 +76,17 @@ std::int64_t SnapshotBytes(const LoadedModel& model) {
   return layout.bytes() + streams;
 }
 
+/// How many such points are kept at most. Without a prefix cache one, for the choices of a request.
+Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const LoadedModel& model) {
+  if (options.prefix_cache_memory == 0) return options.max_num_seqs > 1 ? 1 : 0;
+  const std::int64_t bytes = SnapshotBytes(model);
+  if (options.prefix_cache_memory >= bytes) return options.prefix_cache_memory / bytes;
+  return Error{Code::kResourceExhausted,
+               fmt::format("{} bytes given, the state of one sequence takes {}",
+                           options.prefix_cache_memory, bytes),
+               "--prefix-cache-memory", "give more, or 0 for no prefix cache"};
+}
+
 }  // namespace
 
 Result<void> CheckOptions(const EngineOptions& options) {
@@ -123,11 +134,13 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
   limits.threads = options.threads > 0
                        ? options.threads
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  KV8_ASSIGN_OR_RETURN(const std::int64_t max_snapshots, MaxSnapshots(options, model));
   setup.scheduler = {.max_num_seqs = options.max_num_seqs,
                      .prefill_chunk = options.prefill_chunk,
                      .max_step_rows = limits.max_rows,
                      .with_draft = model.with_draft(),
-                     .max_snapshots = options.prefix_cache_memory / SnapshotBytes(model),
+                     .max_snapshots = max_snapshots,
+                     .choices_only = options.prefix_cache_memory == 0,
                      .cache_generated = options.cache_generated};
   return setup;
 }

@@ -181,11 +181,24 @@ bool Scheduler::MustWaitForSibling(const Sequence& sequence) const {
          (first == Stage::kPrefill || first == Stage::kWaiting);
 }
 
+/// Whether the sequence's prompt is looked up. One whose every row is asked for is computed.
+bool Scheduler::MayTakeOver(const Sequence& sequence) const {
+  return limits_.max_snapshots > 0 && !sequence.prompt_rows &&
+         (!limits_.choices_only || sequence.choice > 0);
+}
+
+/// Whether others may find the sequence's prompt.
+bool Scheduler::MayHandOn(const Sequence& sequence) const {
+  return limits_.max_snapshots > 0 &&
+         (!limits_.choices_only || sequence.request->sequences.size() > 1);
+}
+
 /// Gives a new sequence its blocks: those of the longest usable beginning that is known, and fresh
 /// ones. False, and nothing is taken, when there are too few.
 bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
-  if (limits_.max_snapshots == 0 || sequence.prompt_rows) return Grow(sequence, plan);
-  const PrefixHit hit = tree_.Find(sequence.prompt(), sequence.shareable_blocks());
+  const bool look = MayTakeOver(sequence);
+  const PrefixHit hit =
+      look ? tree_.Find(sequence.prompt(), sequence.shareable_blocks()) : PrefixHit{};
   const auto found = static_cast<std::int64_t>(hit.blocks.size());
   // With a draft layer the last block's last row depends on the token after it: a copy of its own.
   const bool copy = limits_.with_draft && found > 0;
@@ -204,8 +217,8 @@ bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
   if (copy) plan.copies.push_back({hit.blocks.back(), sequence.blocks[shared.size()]});
   if (found > 0) plan.hits.push_back({&sequence, hit.snapshot});
   sequence.computed = found * kBlockTokens;
-  sequence.snapshot_points = SnapshotPoints(sequence, hit.matched_blocks);
-  ++prefix_counts_.lookups;
+  if (MayHandOn(sequence)) sequence.snapshot_points = SnapshotPoints(sequence, hit.matched_blocks);
+  prefix_counts_.lookups += look ? 1 : 0;
   prefix_counts_.hits += found > 0 ? 1 : 0;
   prefix_counts_.blocks += static_cast<std::uint64_t>(found);
   return true;
@@ -215,11 +228,10 @@ void Scheduler::CacheBlocks(const StepPlan& plan, std::vector<PlanKeep>& keeps,
                             std::vector<SnapshotId>& dropped) {
   keeps.clear();
   dropped.clear();
-  if (limits_.max_snapshots == 0) return;
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const PlanItem& item = plan.items[i];
     Sequence& sequence = *item.sequence;
-    if (!sequence.running()) continue;
+    if (!sequence.running() || !MayHandOn(sequence)) continue;
     const bool prompt = item.phase == Phase::kPrefill;
     if (!prompt && !limits_.cache_generated) continue;
     if (prompt ? !CachePrompt(sequence) : !CacheAnswer(sequence, item.first_position, dropped)) {

@@ -71,7 +71,8 @@ struct SchedulerLimits {
   std::int64_t prefill_chunk = 512;   // a multiple of kBlockTokens
   std::int64_t max_step_rows = 1024;  // at least a row per sequence and one block of prompt
   bool with_draft = false;            // blocks depend on the token after them, see PrefixTree
-  std::int64_t max_snapshots = 0;     // 0: no prefix cache
+  std::int64_t max_snapshots = 0;     // 0: every sequence computes its whole prompt
+  bool choices_only = false;          // no prompt is shared but by the choices of one request
   bool cache_generated = false;       // shares what decode wrote, see EngineOptions
 };
 
@@ -118,6 +119,8 @@ class Scheduler {
   bool Grow(Sequence& sequence, StepPlan& plan);
   bool TakeOver(Sequence& sequence, StepPlan& plan);
   bool MustWaitForSibling(const Sequence& sequence) const;
+  bool MayTakeOver(const Sequence& sequence) const;
+  bool MayHandOn(const Sequence& sequence) const;
   void Preempt(Sequence& sequence, StepPlan& plan);
   bool CachePrompt(const Sequence& sequence);
   bool CacheAnswer(Sequence& sequence, std::int64_t before, std::vector<SnapshotId>& dropped);

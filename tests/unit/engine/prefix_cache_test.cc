@@ -195,13 +195,47 @@ TEST_P(PrefixCache, AHintSavesTheSecondUserToo) {
   EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(300, 80)))), 128);
 }
 
+/// With a prefix cache or without: each answers as the prompt alone does, which is computed once.
 TEST_P(PrefixCache, ChoicesShareTheirPrompt) {
-  const auto warm = Open(kMemory);
   Request request = Ask(Text(0, 300));
+  request.sampling.temperature = 0;  // draws would differ by choice
+  const Answer alone = AnswerOf(*Open(0), request);
   request.choices = 3;
-  ExpectSame(*warm, request);
-  EXPECT_EQ(warm->statistics().prefix_hits, 2u);
-  EXPECT_EQ(warm->statistics().prompt_tokens, 300u + 2 * 44);
+  for (const std::int64_t memory : {std::int64_t{0}, kMemory}) {
+    SCOPED_TRACE(memory);
+    const auto engine = Open(memory);
+    const Answer answer = AnswerOf(*engine, request);
+    ASSERT_EQ(answer.tokens.size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(answer.tokens[i], alone.tokens[0]);
+      const auto first = answer.logprobs.begin() + std::ssize(alone.logprobs) * static_cast<int>(i);
+      EXPECT_TRUE(std::equal(alone.logprobs.begin(), alone.logprobs.end(), first));
+    }
+    EXPECT_EQ(answer.cached, 0);
+    EXPECT_EQ(engine->statistics().prefix_hits, 2u);
+    EXPECT_EQ(engine->statistics().prompt_tokens, 300u + 2 * 44);
+  }
+}
+
+TEST_P(PrefixCache, WithoutOneNoRequestFindsAnothers) {
+  const auto engine = Open(0);
+  Request request = Ask(Text(0, 300));
+  request.choices = 2;
+  AnswerOf(*engine, request);
+  EXPECT_EQ(AnswerOf(*engine, Ask(request.prompt)).cached, 0);
+  EXPECT_EQ(engine->statistics().prompt_tokens, 300u + 44 + 300);
+}
+
+TEST_P(PrefixCache, MemoryForLessThanOneStateIsRefused) {
+  EngineOptions options;
+  options.model = BundledModel();
+  options.max_model_len = 128;
+  options.prefix_cache_memory = 1000;
+  const auto engine = Engine::Create(options);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().code, Code::kResourceExhausted);
+  EXPECT_NE(engine.error().ToString().find("1000 bytes given"), std::string::npos);
+  EXPECT_NE(engine.error().ToString().find("--prefix-cache-memory"), std::string::npos);
 }
 
 TEST_P(PrefixCache, RandomConversationsUnderPressure) {

@@ -149,7 +149,7 @@ TEST_P(RandomRequests, AreAnsweredOnceAndLeaveNothingBehind) {
     EXPECT_EQ(block.holders, block.cached ? 1 : 0);
     EXPECT_TRUE(block.requests.empty());
   }
-  EXPECT_EQ(s.prefix_hits > 0, GetParam().prefix_memory > 0);
+  EXPECT_GT(s.prefix_hits, 0u);  // choices share their prompt even without a prefix cache
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RandomRequests,
