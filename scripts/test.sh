@@ -2,7 +2,7 @@
 # Builds kv8 and passes all of its checks and tests. Exit code 0 only if every one of them passed.
 #
 #   scripts/test.sh           everything, as CI runs it
-#   scripts/test.sh --fast    without sanitizers and fuzzing
+#   scripts/test.sh --fast    without clang-tidy, sanitizers and fuzzing
 #
 # One line per step as it ends, with its seconds; logs in build/test-logs/<step>.log.
 set -uo pipefail
@@ -68,17 +68,32 @@ build() {
   cmake --preset "$preset" && cmake --build --preset "$preset" --target "$@"
 }
 
-# The programs that a sanitized build can afford: every parser, the ops, the cache, the server.
-sanitized_programs=(base_test calib_test checkpoint_test checkpoint_hostile_test grammar_test kvcache_test
-  numeric_test openai_test ops_test scalepack_test server_test text_test)
+# Everything but the golden values, which say nothing about memory and take the sanitizers minutes.
+address_programs=(base_test calib_test checkpoint_test checkpoint_hostile_test engine_test grammar_test
+  kvcache_test numeric_test openai_test ops_test scalepack_test server_test text_test)
+# Where threads meet. One process at a time: idle threads spin.
+thread_programs=(base_test engine_test)
 
-# run_programs PRESET NAME...: whole test programs of a preset, none of them may fail.
-run_programs() {
+# run_shard PRESET NAME...: test programs of a preset without their long tests; all must pass.
+run_shard() {
   local preset=$1 name
   shift
   for name in "$@"; do
-    "$(find "build/$preset/tests" -name "$name" -type f -perm -u+x)" --gtest_brief=1 || return 1
+    "$(find "build/$preset/tests" -name "$name" -type f -perm -u+x)" --gtest_brief=1 \
+      --gtest_filter='-Long/*' || return 1
   done
+}
+
+# run_programs PRESET SHARDS NAME...: the same, with each program's tests dealt to as many processes.
+run_programs() {
+  local preset=$1 shards=$2 i status=0 jobs=()
+  shift 2
+  for ((i = 0; i < shards; ++i)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i run_shard "$preset" "$@" &
+    jobs+=($!)
+  done
+  for i in "${jobs[@]}"; do wait "$i" || status=1; done
+  return "$status"
 }
 
 finish() {
@@ -104,9 +119,11 @@ step release-build build release all &&
   tests server python3 -m unittest discover --start-directory tests/server --pattern '*_test.py' &&
   tests clients "$client_python" -m unittest discover --start-directory tests/clients --pattern '*_test.py'
 if [[ -z $fast ]]; then
-  step asan-build build fuzz fuzz/all "${sanitized_programs[@]}" &&
-    step asan run_programs fuzz "${sanitized_programs[@]}" &&
+  step tidy scripts/check_tidy.sh
+  step asan-build build fuzz fuzz/all "${address_programs[@]}" &&
+    step asan run_programs fuzz "$(nproc)" "${address_programs[@]}" &&
     step fuzz scripts/fuzz.sh 20
-  step tsan-build build tsan base_test && step tsan run_programs tsan base_test
+  step tsan-build build tsan "${thread_programs[@]}" &&
+    step tsan run_programs tsan 1 "${thread_programs[@]}"
 fi
 finish
