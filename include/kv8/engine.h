@@ -50,7 +50,9 @@ struct EngineOptions {
 
   DeviceKind device = DeviceKind::kCpu;
   int threads = 0;               // 0: one per hardware thread
-  std::string backend = "simd";  // the CPU's op implementation; "reference" is the plain one
+  /// Implementation of the ops; empty: the first. CPU: "simd", "reference", which is the plain one.
+  /// GPU: "native", "sm70", which is the V100's code.
+  std::string backend;
 };
 
 /// The K/V pools and what was clipped in them.

@@ -61,6 +61,8 @@ class DeviceEvent {
   DeviceEvent& operator=(DeviceEvent&& other) noexcept;
   ~DeviceEvent();
 
+  /// Waits until it has happened.
+  Result<void> Synchronize() const;
   /// Milliseconds from `start` to this event; both must have happened.
   Result<float> MillisecondsSince(const DeviceEvent& start) const;
 
@@ -166,6 +168,8 @@ class Device {
   ~Device();
 
   const DeviceInfo& info() const { return info_; }
+  /// Lets the calling thread use the device; Open has done so for its own.
+  Result<void> AttachThread();
   Result<DeviceMemoryInfo> Memory() const;
 
   /// `purpose` is named when there is too little: kResourceExhausted with requested, free and total
@@ -180,10 +184,12 @@ class Device {
   Result<DeviceModule> LoadModule(std::span<const std::byte> image, std::string_view name);
 
  private:
-  Device(const DriverApi& driver, DeviceInfo info) : driver_(driver), info_(std::move(info)) {}
+  Device(const DriverApi& driver, DeviceInfo info, void* context)
+      : driver_(driver), info_(std::move(info)), context_(context) {}
 
   const DriverApi& driver_;
   DeviceInfo info_;
+  void* context_;
 };
 
 }  // namespace kv8

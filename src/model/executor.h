@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kv8/error.h"
@@ -26,6 +27,7 @@ struct ExecutorLimits {
   std::int64_t max_rows = 512;       // of one pass
   std::int64_t logit_rows = 1;       // of one call
   int threads = 1;
+  std::string backend;  // of a GPU's ops: "native", or "sm70" for the V100's code; empty: native
 };
 
 /// Bytes that an executor takes beside the pools, by owner; known before it takes them.

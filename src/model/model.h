@@ -32,6 +32,9 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const ModelWeights& weights() const { return weights_; }
+  /// Of target and draft, see RopeFrequencies.
+  const std::vector<float>& inv_freq() const { return inv_freq_; }
+  const std::vector<float>& draft_inv_freq() const { return draft_inv_freq_; }
 
   /// QSA layers that need K/V pools; the draft layer, when wanted, is the last.
   int KvLayers(bool with_draft) const;

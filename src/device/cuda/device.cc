@@ -80,6 +80,10 @@ Result<float> DeviceEvent::MillisecondsSince(const DeviceEvent& start) const {
   return milliseconds;
 }
 
+Result<void> DeviceEvent::Synchronize() const {
+  return Check(*driver_, driver_->event_synchronize(event_), "wait for an event");
+}
+
 DeviceGraph::DeviceGraph(DeviceGraph&& other) noexcept {
   *this = std::move(other);
 }
@@ -148,9 +152,15 @@ Result<std::unique_ptr<Device>> Device::Open(int ordinal) {
   void* context = nullptr;
   const std::string action = fmt::format("open GPU {} ({})", ordinal, info.name);
   KV8_RETURN_IF_ERROR(Check(*driver, driver->context_retain(&context, ordinal), action));
-  std::unique_ptr<Device> device(new Device(*driver, info));
-  KV8_RETURN_IF_ERROR(Check(*driver, driver->context_set(context), action));
+  std::unique_ptr<Device> device(new Device(*driver, info, context));
+  KV8_RETURN_IF_ERROR(device->AttachThread());
   return device;
+}
+
+Result<void> Device::AttachThread() {
+  const DriverStatus status = driver_.context_set(context_);
+  if (status == DriverStatus::kSuccess) return {};
+  return DriverError(driver_, status, fmt::format("use GPU {} ({})", info_.ordinal, info_.name));
 }
 
 Device::~Device() {

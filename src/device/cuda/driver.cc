@@ -63,6 +63,7 @@ void FindStreamsAndCode(DriverApi& api, Lookup& find) {
   find(api.event_create, "cuEventCreate");
   find(api.event_destroy, "cuEventDestroy_v2");
   find(api.event_record, "cuEventRecord");
+  find(api.event_synchronize, "cuEventSynchronize");
   find(api.event_elapsed, "cuEventElapsedTime");
   find(api.module_load, "cuModuleLoadData");
   find(api.module_unload, "cuModuleUnload");

@@ -73,6 +73,7 @@ struct DriverApi {
   S (*event_create)(void** event, unsigned flags);
   S (*event_destroy)(void* event);
   S (*event_record)(void* event, void* stream);
+  S (*event_synchronize)(void* event);
   S (*event_elapsed)(float* milliseconds, void* start, void* end);
   S (*module_load)(void** module, const void* image);
   S (*module_unload)(void* module);

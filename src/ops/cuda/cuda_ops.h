@@ -15,6 +15,7 @@
 #include "ops/cuda/ple.h"
 #include "ops/cuda/qsa_store.h"
 #include "ops/cuda/select_blocks.h"
+#include "ops/cuda/slots.h"
 #include "ops/cuda/sparse_attention.h"
 
 namespace kv8::cuda {
@@ -46,6 +47,7 @@ class CudaOps {
   Result<void> SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const;
   Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;
   Result<void> Gdn(DeviceStream& stream, const GdnArgs& args) const;
+  Result<void> CopyItems(DeviceStream& stream, const CopyItemsArgs& args) const;
 
  private:
   CudaOps() = default;

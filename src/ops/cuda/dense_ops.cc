@@ -124,7 +124,21 @@ Result<void> CudaOps::Ple(DeviceStream& stream, const PleArgs& args) const {
   LaunchShape by_slice = RowShape(width, slices);
   by_slice.grid_z = std::min<std::int64_t>(rows, 64);
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kPleConvolve), by_slice, &args));
+  if (args.drafts > 0) {
+    LaunchShape by_row = RowShape(width, args.verified.count);
+    by_row.grid_z = args.drafts;
+    KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kPleTrail), by_row, &args));
+  }
   return stream.Launch(Get(KernelId::kPleAdvance), RowShape(width, slices), &args);
+}
+
+Result<void> CudaOps::CopyItems(DeviceStream& stream, const CopyItemsArgs& args) const {
+  return stream.Launch(Get(KernelId::kCopyItems),
+                       {.grid_x = CeilDiv(args.largest, kCopyBlockBytes),
+                        .grid_y = args.array_count,
+                        .grid_z = args.pair_count,
+                        .block = 256},
+                       &args);
 }
 
 Result<void> CudaOps::CheckMoe(const MoeArgs& args) const {

@@ -42,7 +42,9 @@ namespace kv8::cuda {
   X(kPleLookup, "ple", "kv8_ple_lookup")                                     \
   X(kPleGate, "ple", "kv8_ple_gate")                                         \
   X(kPleConvolve, "ple", "kv8_ple_convolve")                                 \
+  X(kPleTrail, "ple", "kv8_ple_trail")                                       \
   X(kPleAdvance, "ple", "kv8_ple_advance")                                   \
+  X(kCopyItems, "slots", "kv8_copy_items")                                   \
   X(kGdnConv32, "gdn", "kv8_gdn_conv_32")                                    \
   X(kGdnConv128, "gdn", "kv8_gdn_conv_128")                                  \
   X(kGdnConvState, "gdn", "kv8_gdn_conv_state")                              \

@@ -1,0 +1,349 @@
+#include "model/cuda/cuda_executor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kv8::cuda {
+
+Result<ExecutorMemory> CudaExecutor::Plan(const LoadedModel& model, const ExecutorLimits& limits) {
+  KV8_ASSIGN_OR_RETURN(const DeviceMemoryPlan plan, DeviceMemoryPlan::For(model, limits));
+  return plan.ByOwner(false);
+}
+
+Result<std::unique_ptr<Executor>> CudaExecutor::Create(const LoadedModel& model,
+                                                       const ExecutorLimits& limits) {
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(model, limits));
+  KV8_RETURN_IF_ERROR(executor->Open());
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+CudaExecutor::CudaExecutor(const LoadedModel& model, const ExecutorLimits& limits)
+    : loaded_(model),
+      model_(model.model()),
+      limits_(limits),
+      layout_(model_.SequenceLayout(model.with_draft())),
+      width_(layout_.stream_width) {}
+
+CudaExecutor::~CudaExecutor() {
+  // Memory is given back by the thread that destroys it; a failure changes nothing about that.
+  if (device_) (void)device_->AttachThread();
+}
+
+namespace {
+
+Result<CodeChoice> CodeOf(const std::string& backend) {
+  if (backend.empty() || backend == "native") return CodeChoice::kForDevice;
+  if (backend == "sm70") return CodeChoice::kSm70;
+  return Error{Code::kUnsupported, "no op backend named '" + backend + "'", "op backend",
+               "with --device cuda use one of: native, sm70"};
+}
+
+}  // namespace
+
+/// Everything that can be refused is refused here, and what does not fit before it is taken.
+Result<void> CudaExecutor::Open() {
+  KV8_ASSIGN_OR_RETURN(const CodeChoice code, CodeOf(limits_.backend));
+  KV8_ASSIGN_OR_RETURN(const DeviceMemoryPlan plan, DeviceMemoryPlan::For(loaded_, limits_));
+  KV8_ASSIGN_OR_RETURN(device_, Device::Open());
+  KV8_ASSIGN_OR_RETURN(CudaOps ops, CudaOps::Load(*device_, code));
+  ops_ = std::move(ops);
+  KV8_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
+  KV8_ASSIGN_OR_RETURN(const DeviceMemoryInfo now, device_->Memory());
+  const bool tables_on_host = plan.total(false) > now.free_bytes;
+  KV8_RETURN_IF_ERROR(plan.CheckFits(tables_on_host, now, *device_));
+  memory_ = plan.ByOwner(tables_on_host);
+  KV8_RETURN_IF_ERROR(TakeWeights(plan, tables_on_host));
+  KV8_RETURN_IF_ERROR(TakeBuffers());
+  return TryEveryOp();
+}
+
+Result<void> CudaExecutor::TakeWeights(const DeviceMemoryPlan& plan, bool tables_on_host) {
+  KV8_ASSIGN_OR_RETURN(weight_memory_, device_->Allocate(plan.weights, "the weights"));
+  KV8_ASSIGN_OR_RETURN(table_memory_, tables_on_host
+                                          ? device_->AllocateHost(plan.tables, "the tables")
+                                          : device_->Allocate(plan.tables, "the tables"));
+  Arena arrays(weight_memory_.data()), tables(table_memory_.data());
+  WeightPlacer placer(arrays, tables);
+  KV8_ASSIGN_OR_RETURN(weights_, placer.Place(model_, loaded_.with_draft()));
+  return placer.Upload(stream_);
+}
+
+Result<void> CudaExecutor::TakeBuffers() {
+  KV8_ASSIGN_OR_RETURN(DeviceState state,
+                       DeviceState::Create(*device_, stream_, layout_, limits_, loaded_.scales()));
+  state_ = std::move(state);
+  KV8_ASSIGN_OR_RETURN(PassBlock block,
+                       PassBlock::Create(*device_, limits_, model_.config().qsa.block_tokens));
+  block_ = std::move(block);
+  const WorkspaceSize size = WorkspaceSizeFor(loaded_, limits_);
+  Arena sizes;
+  DeviceWorkspace::Take(sizes, model_.config(), size);
+  KV8_ASSIGN_OR_RETURN(work_memory_, device_->Allocate(sizes.bytes(), "activations"));
+  KV8_RETURN_IF_ERROR(stream_.Fill(work_memory_.data(), std::byte{0}, work_memory_.bytes()));
+  Arena arena(work_memory_.data());
+  work_ = DeviceWorkspace::Take(arena, model_.config(), size);
+  const std::int64_t logit_bytes =
+      limits_.logit_rows * model_.config().vocab * static_cast<std::int64_t>(sizeof(float));
+  KV8_ASSIGN_OR_RETURN(logit_memory_, device_->AllocateHost(logit_bytes, "logits"));
+  std::fill_n(logit_memory_.As<float>(), limits_.logit_rows * model_.config().vocab, 0.0f);
+  parts_.emplace(
+      DeviceModel{model_.config(), *ops_, weights_, *state_, work_, *block_, limits_.drafts});
+
+  const std::int64_t bytes = width_ * static_cast<std::int64_t>(sizeof(float));
+  const auto rows = [bytes](const float* from, float* to) {
+    return CopyArray{reinterpret_cast<const unsigned char*>(from),
+                     reinterpret_cast<unsigned char*>(to), bytes, bytes, bytes};
+  };
+  const std::array gathers = {
+      rows(work_.streams, work_.token_streams), rows(work_.draft_streams, work_.token_streams),
+      rows(work_.streams, work_.draft_input), rows(work_.draft_streams, work_.draft_input)};
+  KV8_RETURN_IF_ERROR(stream_.Copy(work_.gathers, gathers.data(), sizeof(gathers)));
+  const std::vector<float> ones(
+      static_cast<std::size_t>(loaded_.with_draft() ? size.rows * model_.config().streams : 0),
+      1.0f);
+  KV8_RETURN_IF_ERROR(stream_.Copy(work_.ones, ones.data(), std::ssize(ones) * 4));
+  return stream_.Synchronize();
+}
+
+/// A pass over padding: what the ops do not have shows now, and all code is loaded.
+Result<void> CudaExecutor::TryEveryOp() {
+  KV8_ASSIGN_OR_RETURN(PassShape shape, block_->UploadPadding(stream_));
+  shape.max_blocks = ContextBound(0);
+  KV8_RETURN_IF_ERROR(Enqueue(Work::kForward, shape));
+  KV8_RETURN_IF_ERROR(Enqueue(Work::kLogits, shape));
+  if (loaded_.with_draft()) {
+    KV8_RETURN_IF_ERROR(Enqueue(Work::kDraft, shape));
+    KV8_RETURN_IF_ERROR(Enqueue(Work::kDraftLogits, shape));
+  }
+  return stream_.Synchronize();
+}
+
+template <class Function>
+void CudaExecutor::Guard(Function&& work) {
+  if (failure_) return;
+  Result<void> done = device_->AttachThread();
+  if (done.ok()) done = work();
+  if (!done.ok()) failure_ = std::move(done).error();
+}
+
+// ---- passes -----------------------------------------------------------------------------------
+
+/// The least of budget, 4 budgets, 16 budgets and so on: few graphs serve all contexts.
+std::int32_t CudaExecutor::ContextBound(std::int32_t blocks) const {
+  const QsaConfig& qsa = model_.config().qsa;
+  const auto most =
+      static_cast<std::int32_t>(limits_.sequence_blocks * kBlockTokens / qsa.block_tokens);
+  std::int32_t bound = RoundUp(qsa.budget_blocks, 4);
+  while (bound < blocks) bound *= 4;
+  return std::min(bound, most);
+}
+
+Result<void> CudaExecutor::Enqueue(Work work, const PassShape& shape) {
+  DevicePass pass(*parts_, stream_, shape);
+  switch (work) {
+    case Work::kForward:
+      return pass.Forward();
+    case Work::kDraft:
+      return pass.Draft();
+    case Work::kLogits:
+      return pass.Logits(shape.rows, false);
+    case Work::kDraftLogits:
+      return pass.Logits(shape.rows, true);
+  }
+  return {};
+}
+
+Result<void> CudaExecutor::Run(Work work, PassShape shape) {
+  shape.max_blocks = ContextBound(shape.max_blocks);
+  if (work == Work::kDraft) shape.rounds = 0;  // nothing recurrent in it
+  if (!shape.padded) return Enqueue(work, shape);
+  const auto [graph, is_new] = graphs_.try_emplace(GraphKey{work, shape});
+  if (is_new) {
+    KV8_RETURN_IF_ERROR(stream_.BeginCapture());
+    KV8_RETURN_IF_ERROR(Enqueue(work, shape));
+    KV8_ASSIGN_OR_RETURN(graph->second, stream_.EndCapture());
+  }
+  return stream_.Launch(graph->second);
+}
+
+void CudaExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
+  Guard([&]() -> Result<void> {
+    KV8_RETURN_IF_ERROR(ApplyPending());
+    KV8_ASSIGN_OR_RETURN(const PassShape shape, block_->Upload(stream_, ids, items, {}));
+    return Run(Work::kForward, shape);
+  });
+}
+
+void CudaExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
+                         std::span<const std::int64_t> sources, StreamSource source) {
+  Guard([&]() -> Result<void> {
+    KV8_RETURN_IF_ERROR(ApplyPending());
+    KV8_ASSIGN_OR_RETURN(const PassShape shape, block_->Upload(stream_, ids, items, sources));
+    const CopySet gather =
+        GatherSet(source == StreamSource::kTarget ? Gather::kTargetDraft : Gather::kDraftDraft);
+    KV8_RETURN_IF_ERROR(
+        ops_->CopyItems(stream_, {.arrays = gather.arrays,
+                                  .array_count = gather.count,
+                                  .pair_count = static_cast<std::int32_t>(sources.size()),
+                                  .largest = gather.largest,
+                                  .pairs = block_->sources()}));
+    return Run(Work::kDraft, shape);
+  });
+}
+
+Matrix CudaExecutor::Logits(std::span<const std::int64_t> rows) {
+  Guard([&] { return RunLogits(Work::kLogits, rows); });
+  return HostLogits(std::ssize(rows));
+}
+
+Matrix CudaExecutor::DraftLogits(std::span<const std::int64_t> rows) {
+  Guard([&] { return RunLogits(Work::kDraftLogits, rows); });
+  return HostLogits(std::ssize(rows));
+}
+
+Result<void> CudaExecutor::RunLogits(Work work, std::span<const std::int64_t> rows) {
+  pairs_.clear();
+  for (const std::int64_t row : rows) {
+    pairs_.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(pairs_.size())});
+  }
+  KV8_RETURN_IF_ERROR(Copy(
+      GatherSet(work == Work::kLogits ? Gather::kTargetTokens : Gather::kDraftTokens), pairs_));
+  KV8_RETURN_IF_ERROR(Run(work, {.rows = PaddedRows(std::ssize(rows)), .padded = true}));
+  return Read(logit_memory_.data(), work_.logits,
+              std::ssize(rows) * model_.config().vocab * static_cast<std::int64_t>(sizeof(float)));
+}
+
+Matrix CudaExecutor::HostLogits(std::int64_t rows) const {
+  return Matrix(logit_memory_.As<float>(), rows, model_.config().vocab);
+}
+
+// ---- copies -----------------------------------------------------------------------------------
+
+CopySet CudaExecutor::GatherSet(Gather gather) const {
+  return {work_.gathers + static_cast<int>(gather), 1,
+          width_ * static_cast<std::int64_t>(sizeof(float))};
+}
+
+Result<void> CudaExecutor::Copy(const CopySet& set, std::span<const CopyPair> pairs) {
+  CopyItemsArgs args{
+      .arrays = set.arrays, .array_count = set.count, .pair_count = 0, .largest = set.largest};
+  while (!pairs.empty()) {
+    const std::size_t count = std::min<std::size_t>(pairs.size(), kMaxCopyPairs);
+    std::ranges::copy(pairs.first(count), args.own_pairs);
+    args.pair_count = static_cast<std::int32_t>(count);
+    KV8_RETURN_IF_ERROR(ops_->CopyItems(stream_, args));
+    pairs = pairs.subspan(count);
+  }
+  return {};
+}
+
+Result<void> CudaExecutor::Read(void* to, const void* from, std::int64_t bytes) {
+  KV8_RETURN_IF_ERROR(stream_.Copy(to, from, bytes));
+  return stream_.Synchronize();
+}
+
+/// What was asked of states since the last pass; a slot that changed hands is emptied last.
+Result<void> CudaExecutor::ApplyPending() {
+  KV8_RETURN_IF_ERROR(Copy(state_->copies().trail_to_state, rollbacks_));
+  KV8_RETURN_IF_ERROR(Copy(state_->copies().state_to_state, resets_));
+  rollbacks_.clear();
+  resets_.clear();
+  return {};
+}
+
+void CudaExecutor::Reset(int slot) {
+  if (!failure_) resets_.push_back({state_->empty_slot(), slot});
+}
+
+void CudaExecutor::Rollback(int slot, std::int64_t kept) {
+  if (!failure_) rollbacks_.push_back({TrailEntry(slot, kept), slot});
+}
+
+void CudaExecutor::SaveStreams(std::int64_t row, std::span<float> to) {
+  Guard([&] {
+    return Read(to.data(), work_.streams + row * width_,
+                static_cast<std::int64_t>(to.size_bytes()));
+  });
+}
+
+void CudaExecutor::LoadStreams(std::span<const float> from, std::int64_t row) {
+  Guard([&] {
+    return stream_.Copy(work_.streams + row * width_, from.data(),
+                        static_cast<std::int64_t>(from.size_bytes()));
+  });
+}
+
+void CudaExecutor::SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) {
+  Guard([&]() -> Result<void> {
+    KV8_RETURN_IF_ERROR(ApplyPending());
+    const CopyPair whole{slot, 0};
+    KV8_RETURN_IF_ERROR(Copy(state_->copies().state_to_pack, {&whole, 1}));
+    if (kept) {
+      const CopyPair recurrent{TrailEntry(slot, *kept), 0};
+      KV8_RETURN_IF_ERROR(Copy(state_->copies().trail_to_pack, {&recurrent, 1}));
+    }
+    return Read(to.data(), state_->pack(), std::ssize(to));
+  });
+}
+
+void CudaExecutor::LoadState(std::span<const std::byte> from, int slot) {
+  Guard([&]() -> Result<void> {
+    KV8_RETURN_IF_ERROR(ApplyPending());
+    KV8_RETURN_IF_ERROR(stream_.Copy(state_->pack(), from.data(), std::ssize(from)));
+    const CopyPair pair{0, slot};
+    return Copy(state_->copies().pack_to_state, {&pair, 1});
+  });
+}
+
+void CudaExecutor::SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) {
+  Guard([&]() -> Result<void> {
+    while (!blocks.empty()) {
+      const auto now = std::min<std::int64_t>(std::ssize(blocks), DeviceState::kPackBlocks);
+      const std::int64_t bytes = now * limits_.cache.block_bytes();
+      pairs_.clear();
+      for (std::int32_t i = 0; i < now; ++i) {
+        pairs_.push_back({static_cast<std::int32_t>(blocks[static_cast<std::size_t>(i)]), i});
+      }
+      KV8_RETURN_IF_ERROR(Copy(state_->copies().block_to_pack, pairs_));
+      KV8_RETURN_IF_ERROR(Read(to.data(), state_->pack(), bytes));
+      blocks = blocks.subspan(static_cast<std::size_t>(now));
+      to = to.subspan(static_cast<std::size_t>(bytes));
+    }
+    return {};
+  });
+}
+
+void CudaExecutor::LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) {
+  Guard([&]() -> Result<void> {
+    while (!blocks.empty()) {
+      const auto now = std::min<std::int64_t>(std::ssize(blocks), DeviceState::kPackBlocks);
+      const std::int64_t bytes = now * limits_.cache.block_bytes();
+      pairs_.clear();
+      for (std::int32_t i = 0; i < now; ++i) {
+        pairs_.push_back({i, static_cast<std::int32_t>(blocks[static_cast<std::size_t>(i)])});
+      }
+      KV8_RETURN_IF_ERROR(stream_.Copy(state_->pack(), from.data(), bytes));
+      KV8_RETURN_IF_ERROR(Copy(state_->copies().pack_to_block, pairs_));
+      blocks = blocks.subspan(static_cast<std::size_t>(now));
+      from = from.subspan(static_cast<std::size_t>(bytes));
+    }
+    return {};
+  });
+}
+
+void CudaExecutor::CopyBlock(BlockId from, BlockId to) {
+  const CopyPair pair{static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
+  Guard([&] { return Copy(state_->copies().block_to_block, {&pair, 1}); });
+}
+
+std::vector<SaturationCount> CudaExecutor::Saturation() {
+  std::vector<SaturationCount> counts(static_cast<std::size_t>(limits_.cache.layers));
+  static_assert(sizeof(SaturationCount) == 2 * sizeof(unsigned long long));
+  Guard([&] {
+    return Read(counts.data(), state_->saturation(0),
+                std::ssize(counts) * static_cast<std::int64_t>(sizeof(SaturationCount)));
+  });
+  return counts;
+}
+
+}  // namespace kv8::cuda

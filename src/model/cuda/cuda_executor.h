@@ -1,0 +1,99 @@
+// The model on an NVIDIA GPU.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "model/cuda/device_memory_plan.h"
+#include "model/cuda/device_model.h"
+#include "model/executor.h"
+
+namespace kv8::cuda {
+
+/// Decode passes are captured once per shape and replayed: rows padded to a power of two, context
+/// bounds to a power of four. Passes with prompts are enqueued launch by launch. The host waits for
+/// the device only where it reads something.
+class CudaExecutor final : public Executor {
+ public:
+  static Result<ExecutorMemory> Plan(const LoadedModel& model, const ExecutorLimits& limits);
+  static Result<std::unique_ptr<Executor>> Create(const LoadedModel& model,
+                                                  const ExecutorLimits& limits);
+
+  ~CudaExecutor() override;
+
+  ExecutorMemory memory() const override { return memory_; }
+  void Reset(int slot) override;
+  void Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) override;
+  Matrix Logits(std::span<const std::int64_t> rows) override;
+  void Rollback(int slot, std::int64_t kept) override;
+  void Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
+             std::span<const std::int64_t> sources, StreamSource source) override;
+  Matrix DraftLogits(std::span<const std::int64_t> rows) override;
+  void SaveStreams(std::int64_t row, std::span<float> to) override;
+  void LoadStreams(std::span<const float> from, std::int64_t row) override;
+  void SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) override;
+  void LoadState(std::span<const std::byte> from, int slot) override;
+  void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
+  void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) override;
+  void CopyBlock(BlockId from, BlockId to) override;
+  std::vector<SaturationCount> Saturation() override;
+
+ private:
+  /// What a captured graph does.
+  enum class Work { kForward, kDraft, kLogits, kDraftLogits };
+  struct GraphKey {
+    Work work{};
+    PassShape shape;
+    auto operator<=>(const GraphKey&) const = default;
+  };
+
+  CudaExecutor(const LoadedModel& model, const ExecutorLimits& limits);
+  Result<void> Open();
+  Result<void> TakeWeights(const DeviceMemoryPlan& plan, bool tables_on_host);
+  Result<void> TakeBuffers();
+  Result<void> TryEveryOp();
+
+  /// Runs `work` unless the device has failed before, and notes it if it fails now.
+  template <class Function>
+  void Guard(Function&& work);
+  Result<void> Run(Work work, PassShape shape);
+  Result<void> Enqueue(Work work, const PassShape& shape);
+  Result<void> RunForward(std::span<const TokenId> ids, std::span<const SlotRows> items);
+  Result<void> RunDraft(std::span<const TokenId> ids, std::span<const SlotRows> items,
+                        std::span<const std::int64_t> sources, StreamSource source);
+  Result<void> RunLogits(Work work, std::span<const std::int64_t> rows);
+  Matrix HostLogits(std::int64_t rows) const;
+  /// Rows of streams: of the target or the draft, to token_streams or to draft_input.
+  enum class Gather { kTargetTokens, kDraftTokens, kTargetDraft, kDraftDraft };
+  CopySet GatherSet(Gather gather) const;
+  Result<void> Copy(const CopySet& set, std::span<const CopyPair> pairs);
+  Result<void> Read(void* to, const void* from, std::int64_t bytes);
+  Result<void> ApplyPending();
+  std::int32_t ContextBound(std::int32_t blocks) const;
+  std::int32_t TrailEntry(int slot, std::int64_t kept) const {
+    return static_cast<std::int32_t>(slot * limits_.drafts + kept - 1);
+  }
+
+  const LoadedModel& loaded_;
+  const Model& model_;
+  const ExecutorLimits limits_;
+  const StateLayout layout_;
+  const std::int64_t width_;  // S*H
+  ExecutorMemory memory_;
+
+  std::unique_ptr<Device> device_;  // outlives all that follows
+  DeviceStream stream_;
+  std::optional<CudaOps> ops_;
+  DeviceMemory weight_memory_, table_memory_, work_memory_, logit_memory_;
+  DeviceWeights weights_;
+  DeviceWorkspace work_{};
+  std::optional<DeviceState> state_;
+  std::optional<PassBlock> block_;
+  std::optional<DeviceModel> parts_;
+  std::map<GraphKey, DeviceGraph> graphs_;
+
+  std::vector<CopyPair> resets_, rollbacks_;  // before the next pass
+  std::vector<CopyPair> pairs_;
+};
+
+}  // namespace kv8::cuda

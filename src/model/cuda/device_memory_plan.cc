@@ -1,0 +1,60 @@
+#include "model/cuda/device_memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/cuda/device_weights.h"
+#include "model/cuda/pass_block.h"
+
+namespace kv8::cuda {
+
+WorkspaceSize WorkspaceSizeFor(const LoadedModel& model, const ExecutorLimits& limits) {
+  return {.rows = PassBlock::MaxRows(limits),
+          .logit_rows = PaddedRows(limits.logit_rows),
+          .max_blocks = limits.sequence_blocks * limits.cache.index.keys_per_block,
+          .with_draft = model.with_draft()};
+}
+
+Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const LoadedModel& model,
+                                               const ExecutorLimits& limits) {
+  if (limits.cache.kv.dtype == KvDType::kFp32) {
+    return Error{Code::kUnsupported, "the GPU has FP16 and E4M3 caches, not FP32",
+                 "--kv-cache-dtype fp32", "use fp16 or fp8_e4m3, or run with --device cpu"};
+  }
+  Arena arrays, tables, work;
+  WeightPlacer placer(arrays, tables);
+  if (auto placed = placer.Place(model.model(), model.with_draft()); !placed.ok()) {
+    return std::move(placed).error();
+  }
+  DeviceWorkspace::Take(work, model.model().config(), WorkspaceSizeFor(model, limits));
+  return DeviceMemoryPlan{
+      .weights = arrays.bytes(),
+      .tables = tables.bytes(),
+      .pools = limits.cache.kv_bytes() + limits.cache.index_bytes(),
+      .states = DeviceState::Plan(model.model().SequenceLayout(model.with_draft()), limits),
+      .activations = work.bytes() + PassBlock::Plan(limits)};
+}
+
+ExecutorMemory DeviceMemoryPlan::ByOwner(bool tables_on_host) const {
+  return {.weights = weights + (tables_on_host ? 0 : tables),
+          .states = states.states,
+          .rollback = states.rollback,
+          .activations = activations + states.other};
+}
+
+Result<void> DeviceMemoryPlan::CheckFits(bool tables_on_host, const DeviceMemoryInfo& now,
+                                         const Device& device) const {
+  if (total(tables_on_host) <= now.free_bytes) return {};
+  return Error{
+      Code::kResourceExhausted,
+      fmt::format("{} bytes are needed: weights {}, cache {}, states {}, activations {}, with "
+                  "tables of {} in host memory; {} of {} are free",
+                  total(tables_on_host), weights, pools, states.total(), activations, tables,
+                  now.free_bytes, now.total_bytes),
+      fmt::format("GPU {} ({})", device.info().ordinal, device.info().name),
+      "lower --max-model-len, --max-num-seqs or --kv-memory, use --kv-cache-dtype fp8_e4m3, or see "
+      "with nvidia-smi who else uses the GPU"};
+}
+
+}  // namespace kv8::cuda

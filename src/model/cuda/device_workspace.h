@@ -1,0 +1,60 @@
+// Activations of one pass on the GPU, at addresses that never change.
+#pragma once
+
+#include <cstdint>
+
+#include "checkpoint/model_config.h"
+#include "device/arena.h"
+#include "ops/cuda/slots.h"
+
+namespace kv8::cuda {
+
+/// Rows that selection and attention take at a time: bounds their scratch.
+inline constexpr std::int32_t kAttentionRows = 512;
+
+/// What the buffers are for.
+struct WorkspaceSize {
+  std::int64_t rows = 0;        // of a pass
+  std::int64_t logit_rows = 0;  // of one call
+  std::int64_t max_blocks = 0;  // selectable blocks of the longest sequence
+  bool with_draft = false;
+};
+
+/// T rows, S streams, H hidden, W = S*H; scratch of blocks that never run at once shares its place.
+struct DeviceWorkspace {
+  float* streams;          // [T,W] residual streams of the target
+  float* draft_streams;    // [T,W]; the rest of the draft head's only when it runs
+  float* draft_input;      // [T,W]
+  float* draft_normed;     // [T,W]
+  float* draft_embedding;  // [T,H]
+  float* ones;             // [T,S]
+  float* token_streams;    // [logit rows,W]
+  float* logits;           // [logit rows,V]
+  CopyArray* gathers;      // [4] between streams: see CudaExecutor
+  float *x, *y;            // [T,H] input and output of a block
+  float* inject;           // [T,S]
+  struct {
+    float *normed, *low, *gates;  // [T,W], [T,r], [T,W]
+  } hyper;
+  struct {
+    float *memory, *keys, *values, *gated, *normed;  // [T,E], [T,W], [T,H], [T,W], [T,W]
+  } ple;
+  struct {
+    float *qkv, *z, *b, *a, *convolved, *core;
+  } gdn;
+  struct {
+    float *query_gate, *query, *key, *value, *index_qk, *index_query, *core;
+    float *scores, *partials, *softmax;  // of kAttentionRows rows
+    std::int32_t *blocks, *counts;       // likewise
+    std::int32_t* tickets;               // likewise; zero between calls
+  } qsa;
+  struct {
+    float *logits, *weights, *expert_hidden, *expert_out;
+    float *shared_hidden, *shared_gate, *shared_out;
+    std::int32_t *chosen, *begins, *active, *pairs;
+  } moe;
+
+  static DeviceWorkspace Take(Arena& arena, const ModelConfig& config, const WorkspaceSize& size);
+};
+
+}  // namespace kv8::cuda

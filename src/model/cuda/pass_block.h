@@ -1,0 +1,98 @@
+// What a pass is about, as kernels read it: ids, positions, slices, block tables. Written on the
+// host and copied in one piece to addresses that never change, so that captured work can read it.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "device/arena.h"
+#include "device/device.h"
+#include "model/executor.h"
+#include "ops/cuda/gdn.h"
+#include "ops/cuda/slots.h"
+
+namespace kv8::cuda {
+
+/// Sizes of a pass: all that its launches depend on. Rows and slices past the real ones are
+/// padding.
+struct PassShape {
+  std::int32_t rows = 0;
+  std::int32_t slices = 0;
+  std::int32_t prefill_slices = 0;
+  std::int32_t prefill_rows = 0;  // most of a slice in prefill
+  std::int32_t decode_slices = 0;
+  std::int32_t rounds = 0;      // most rows of a slice in decode
+  std::int32_t max_blocks = 0;  // selectable blocks that any row sees, at most
+  bool padded = false;          // few shapes are: such a pass is worth capturing
+
+  bool decode_only() const { return prefill_slices == 0; }
+  auto operator<=>(const PassShape&) const = default;
+};
+
+/// Rows up to the next power of two: how many a captured pass has.
+std::int32_t PaddedRows(std::int64_t rows);
+
+class PassBlock {
+ public:
+  /// Rows that a pass may have, padding included.
+  static std::int64_t MaxRows(const ExecutorLimits& limits);
+  /// Device bytes.
+  static std::int64_t Plan(const ExecutorLimits& limits);
+  static Result<PassBlock> Create(Device& device, const ExecutorLimits& limits, int block_tokens);
+
+  /// Describes the rows of `items` and copies that to the device; `sources` may be empty. A pass of
+  /// decode alone is padded to a shape that returns.
+  Result<PassShape> Upload(DeviceStream& stream, std::span<const TokenId> ids,
+                           std::span<const SlotRows> items, std::span<const std::int64_t> sources);
+  /// One row of padding, in prefill and in decode: a pass over it touches nothing.
+  Result<PassShape> UploadPadding(DeviceStream& stream);
+
+  const std::int32_t* ids() const { return on_device_.ids; }
+  RowsView rows(const PassShape& shape) const;
+  BlockTables tables() const { return {on_device_.tables, table_stride_}; }
+  SlicesView slices(const PassShape& shape) const;
+  SlicesView prefill(const PassShape& shape) const;
+  /// Slices of decode: row `round` of each.
+  SlicesView decode(const PassShape& shape, std::int32_t round) const;
+  /// Slices of decode that have more than one row.
+  SlicesView verified(const PassShape& shape) const;
+  /// From slots to the trail entries that keep their state after row `round`.
+  const CopyPair* kept(std::int32_t round) const;
+  /// From source rows to the pass's rows.
+  const CopyPair* sources() const { return on_device_.sources; }
+
+ private:
+  struct Slices {
+    std::int32_t *slot, *begin, *count;
+  };
+  struct Arrays {
+    std::int32_t *ids, *sequence;
+    std::int64_t* position;
+    CopyPair* sources;
+    Slices all, prefill, verified;
+    Slices decode;   // [rounds][slices]
+    CopyPair* kept;  // [rounds][slices]
+    std::int32_t* tables;
+  };
+
+  PassBlock() = default;
+  static Slices TakeSlices(Arena& arena, std::int64_t count);
+  static Arrays Take(Arena& arena, const ExecutorLimits& limits);
+  static SlicesView View(const Slices& slices, std::int64_t first, std::int32_t count);
+  void WriteRows(std::span<const TokenId> ids, std::span<const SlotRows> items, PassShape& shape);
+  void WriteSlice(const SlotRows& item, std::int32_t begin, PassShape& shape);
+  void WriteDecode(const SlotRows& item, std::int32_t begin, std::int32_t index);
+  void Pad(std::int64_t rows, PassShape& shape);
+  Result<void> Send(DeviceStream& stream, std::int32_t last_slot);
+
+  std::int64_t table_stride_ = 0;
+  std::int32_t max_slices_ = 0;
+  std::int32_t drafts_ = 0;
+  std::int32_t block_tokens_ = 0;
+  DeviceMemory device_memory_, host_memory_;
+  Arrays on_device_{}, on_host_{};
+  DeviceEvent sent_;
+  bool in_flight_ = false;
+};
+
+}  // namespace kv8::cuda
