@@ -2,8 +2,10 @@
 # Builds and runs everything that needs a GPU, and prints one table: docs/device-results.md keeps the
 # last. Exit code 0 only if all passed.
 #
-#   scripts/device_suite.sh [--no-bench] [--no-sanitizer]
+#   scripts/device_suite.sh [--no-bench] [--no-sanitizer] [--prebuilt]
 #
+# --prebuilt takes the engine's test programs as they lie in build/cuda, for a machine that lacks what
+# building them takes.
 # Needs nvcc, the GPU and its driver; and, in build/device, the V100 code that scripts/compile_device.py
 # makes on any machine. CMAKE_PREFIX_PATH may point at libraries that the machine lacks; the peer in the
 # benchmark needs PyTorch. Logs go to build/device-logs.
@@ -12,12 +14,14 @@ cd "$(dirname "$0")/.."
 
 bench=true
 sanitizer=true
+prebuilt=false
 for argument in "$@"; do
   case $argument in
     --no-bench) bench=false ;;
     --no-sanitizer) sanitizer=false ;;
+    --prebuilt) prebuilt=true ;;
     *)
-      sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+      sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
       exit 2
       ;;
   esac
@@ -47,11 +51,17 @@ ops_test=$tests/ops/cuda/cuda_ops_test
 # Every kernel at least once: the sanitizers run them a hundred times slower.
 sanitized='*Matches*:*StoresTheSameBytes*:*Padding*:*NaNs*:*ReplaysFromAGraph:*AnyAllowedCut*:*Embed*'
 
+engine_tests=build/cuda/tests
+# Host code only, or what a GPU refuses; the golden values come through executor_test.
+not_for_device='EngineGolden*:All/EngineGolden*:EngineRefuses*:Sampler*:Scheduler*:Statistics*:TextOutput*:RequestCheck*'
+
+architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
 build() {
-  local architecture
-  architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
-  cmake --preset cuda-ops -DKV8_CUDA_ARCHITECTURES="$architecture" &&
-    cmake --build --preset cuda-ops
+  cmake --preset "$1" -DKV8_CUDA_ARCHITECTURES="$architecture" && cmake --build --preset "$@"
+}
+run_engine_tests() {
+  KV8_TEST_DEVICE=cuda "$engine_tests/unit/engine/engine_test" --gtest_filter="-$not_for_device" &&
+    "$engine_tests/unit/engine/engine_device_lost_test"
 }
 device_tests() {
   "$tests/device/device_test" --gtest_filter='-DeviceAbsence*' &&
@@ -62,10 +72,15 @@ sanitize() {
     "$ops_test" --gtest_filter="$sanitized"
 }
 
-step build build
+step build build cuda-ops
+$prebuilt || step build-engine build cuda --target executor_test engine_test engine_device_lost_test
 step device device_tests
 step ops "$ops_test"
 step ops-with-sm70-code env KV8_TEST_SM70=1 "$ops_test"
+step golden "$engine_tests/golden/executor_test" --gtest_filter='Cuda*'
+step golden-with-sm70-code env KV8_TEST_SM70=1 "$engine_tests/golden/executor_test" \
+  --gtest_filter='Cuda*Chunk512'
+step engine run_engine_tests
 if $sanitizer; then
   step memcheck sanitize memcheck
   step racecheck sanitize racecheck

@@ -8,6 +8,7 @@
 #include "support/golden.h"
 #include "support/scale_pack_fixture.h"
 #include "support/temp_dir.h"
+#include "support/test_device.h"
 
 namespace kv8::test {
 namespace {
@@ -40,6 +41,7 @@ class PrefixCache : public testing::TestWithParam<Setting> {
   std::unique_ptr<Engine> Open(std::int64_t prefix_memory, bool cache_generated = false) {
     EngineOptions options;
     options.model = BundledModel();
+    options.device = TestDevice();
     options.kv_dtype = GetParam().dtype;
     if (options.kv_dtype == KvDType::kE4M3) {
       if (!std::filesystem::exists(dir_ / "pack")) MakePack(dir_ / "pack");

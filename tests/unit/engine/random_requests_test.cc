@@ -8,6 +8,7 @@
 
 #include "kv8/engine.h"
 #include "support/golden.h"
+#include "support/test_device.h"
 
 namespace kv8::test {
 namespace {
@@ -43,6 +44,7 @@ struct Setting {
 std::unique_ptr<Engine> Open(const Setting& setting, bool small) {
   EngineOptions options;
   options.model = BundledModel();
+  options.device = TestDevice();
   options.max_model_len = 192;
   options.max_num_seqs = 4;
   options.prefill_chunk = 64;

@@ -14,6 +14,7 @@
 #include "support/golden.h"
 #include "support/scale_pack_fixture.h"
 #include "support/temp_dir.h"
+#include "support/test_device.h"
 
 namespace kv8::test {
 namespace {
@@ -168,6 +169,7 @@ Request RequestAt(std::size_t i) {
 std::unique_ptr<Engine> Open(const Cell& cell) {
   EngineOptions options;
   options.model = BundledModel();
+  options.device = TestDevice();
   options.kv_dtype = cell.dtype;
   if (cell.dtype == KvDType::kE4M3) options.scale_pack = ScalePack();
   options.max_model_len = kMaxLength;

@@ -11,6 +11,7 @@
 #include "support/make_engine.h"
 #include "support/scale_pack_fixture.h"
 #include "support/temp_dir.h"
+#include "support/test_device.h"
 
 namespace kv8::test {
 namespace {
@@ -21,6 +22,7 @@ constexpr float kTemperature = 1.5f;
 EngineOptions Options(int drafts, DraftSampling sampling) {
   EngineOptions options;
   options.model = BundledModel();
+  options.device = TestDevice();
   options.max_model_len = 128;
   options.max_num_seqs = 8;
   options.prefill_chunk = 64;
@@ -92,9 +94,7 @@ class SpeculativeSampling : public testing::TestWithParam<DraftSampling> {};
 TEST_P(SpeculativeSampling, KeepsTheTargetsDistribution) {
   constexpr int kRequests = 200;
   constexpr int kTokens = 101;
-  EngineOptions options = Options(2, GetParam());
-  options.threads = 2;
-  const auto engine = MakeEngine(options);
+  const auto engine = MakeEngine(Options(2, GetParam()));
   RankStatistic statistic;
   for (int seed = 0; seed < kRequests; ++seed) {
     Request request;
