@@ -51,23 +51,20 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("--kv-memory", flags.kv_memory,
                  "Bytes for the cache; default: what --max-model-len needs")
       ->check(WholeNumberWithin(1, INT64_MAX));
-  app.add_option("--device", flags.device, "Where the model runs")
+  app.add_option("--device", flags.device,
+                 "Where the model runs: cpu or cuda, the first NVIDIA GPU that is visible")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--backend", flags.backend, "Implementation of the ops: simd or reference")
-      ->capture_default_str();
+  app.add_option(
+      "--backend", flags.backend,
+      "Implementation of the ops: simd (default) or reference on the CPU, native (default) "
+      "or sm70, the V100's code, on a GPU");
   app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
       ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();
 }
 
 Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens) {
-  if (flags.device != "cpu") {
-    return Error{.code = Code::kUnsupported,
-                 .what = "this build of kv8 has no CUDA",
-                 .where = "--device " + flags.device,
-                 .remedy = "run with --device cpu"};
-  }
   EngineOptions options;
   options.model = flags.model;
   if (!flags.scale_pack.empty()) options.scale_pack = flags.scale_pack;
@@ -78,6 +75,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.max_num_seqs = flags.max_num_seqs;
   options.prefix_cache_memory = flags.prefix_cache_memory;
   options.cache_generated = flags.cache_generated;
+  options.device = flags.device == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.threads = flags.threads;
   options.backend = flags.backend;
   return Engine::Create(options);

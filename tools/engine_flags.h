@@ -19,7 +19,7 @@ struct EngineFlags {
   std::filesystem::path scale_pack;  // empty: the checkpoint's own scales, if it has some
   std::string kv_cache_dtype = "fp16";
   std::string device = "cpu";
-  std::string backend = "simd";
+  std::string backend;  // empty: the device's default
   int threads = 0;
   int speculative_tokens = 0;
   std::int64_t max_model_len = 0;  // 0: what the request needs
@@ -34,8 +34,7 @@ struct EngineFlags {
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
 
 /// An engine for max_num_seqs sequences of `needed_tokens` (0: the checkpoint's limit), unless
-/// --max-model-len says otherwise. Errors: kUnsupported for a device this build cannot use; those
-/// of Engine::Create.
+/// --max-model-len says otherwise. Errors: those of Engine::Create.
 Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens);
 
 /// The `kv_cache` object of the output.

@@ -177,7 +177,7 @@ void AddKvLayers(Families& out, const KvCacheInfo& kv) {
 }
 
 void AddMemory(Families& out, const MemoryPlan& plan) {
-  out.Begin("kv8:memory_bytes", "Memory beside the weights, by owner.", MetricType::Gauge);
+  out.Begin("kv8:memory_bytes", "Memory beside the mapped weights, by owner.", MetricType::Gauge);
   const std::vector<std::pair<const char*, std::int64_t>> owners = {
       {"kv", plan.kv},
       {"index", plan.index},
@@ -186,6 +186,7 @@ void AddMemory(Families& out, const MemoryPlan& plan) {
       {"states", plan.states},
       {"rollback", plan.rollback},
       {"activations", plan.activations},
+      {"weights", plan.weights},
       {"snapshots", plan.snapshots}};
   for (const auto& [owner, bytes] : owners) {
     out.Add(static_cast<double>(bytes), {{"owner", owner}});
