@@ -41,12 +41,32 @@ std::byte* BenchDevice::Repeat(std::span<const std::byte> block, std::int64_t by
 }
 
 std::byte* BenchDevice::Random16(std::int64_t bytes, std::uint16_t mask, std::uint16_t bits) {
-  std::mt19937 engine(1);
-  std::vector<std::uint16_t> block(1 << 22);
-  for (std::uint16_t& value : block) {
-    value = static_cast<std::uint16_t>((engine() & mask) | bits);
-  }
+  static const std::vector<std::uint16_t> random = [] {
+    std::mt19937 engine(1);
+    std::vector<std::uint16_t> values(1 << 22);
+    for (std::uint16_t& value : values) value = static_cast<std::uint16_t>(engine());
+    return values;
+  }();
+  std::vector<std::uint16_t> block = random;
+  for (std::uint16_t& value : block) value = static_cast<std::uint16_t>((value & mask) | bits);
   return Repeat(std::as_bytes(std::span(block)), bytes);
+}
+
+cuda::WeightArray BenchDevice::Weight(std::int64_t rows, std::int64_t cols) {
+  return {reinterpret_cast<std::uint16_t*>(Random16(rows * cols * 2, 0x81FF, 0x3C00)),
+          cuda::WeightType::kBf16, static_cast<std::int32_t>(rows)};
+}
+
+double BenchDevice::CopyBandwidth() {
+  constexpr std::int64_t kBytes = std::int64_t{4} << 30;
+  std::byte* const from = Random16(kBytes, 0xFFFF, 0);
+  std::byte* const to = Allocate(kBytes);
+  const double bytes_per_us = 2.0 * kBytes / MedianCopyMicroseconds(to, from, kBytes);
+  const DeviceInfo& info = device_->info();
+  fmt::print("{} (sm_{}, {} multiprocessors, driver {}), copy {:.2f} TB/s\n", info.name,
+             info.architecture, info.multiprocessors, info.driver_version, bytes_per_us / 1e6);
+  Clear();
+  return bytes_per_us;
 }
 
 float* BenchDevice::RandomFloats(std::int64_t count, float deviation) {

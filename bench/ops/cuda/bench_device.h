@@ -39,6 +39,13 @@ class BenchDevice {
   /// Random bytes of which each is masked with `mask` and then has `bits` set, by 16-bit element:
   /// how finite values of about 1 are made of any 16-bit or 8-bit type.
   std::byte* Random16(std::int64_t bytes, std::uint16_t mask, std::uint16_t bits);
+  /// A weight of random values of about 1/64: products of 2560 terms keep the size of x.
+  cuda::WeightArray Weight(std::int64_t rows, std::int64_t cols);
+  /// Not initialised.
+  float* Floats(std::int64_t count) { return reinterpret_cast<float*>(Allocate(count * 4)); }
+  std::int32_t* Ints(std::int64_t count) {
+    return reinterpret_cast<std::int32_t*>(Allocate(count * 4));
+  }
   /// Normal FP32 values; a block of a million, repeated.
   float* RandomFloats(std::int64_t count, float deviation = 1.0f);
 
@@ -47,6 +54,8 @@ class BenchDevice {
   double MedianMicroseconds(int sets, const std::function<void(int)>& launch);
   /// Likewise of one copy, not from a graph, where copies take another, slower engine.
   double MedianCopyMicroseconds(void* to, const void* from, std::int64_t bytes);
+  /// Bytes per microsecond of a large copy, read and written ones both counted. Prints the device.
+  double CopyBandwidth();
 
  private:
   double MedianMicroseconds(const std::function<void()>& run);

@@ -8,23 +8,20 @@
 #include <string>
 
 #include "bench_device.h"
-#include "kvcache/layout.h"
+#include "operands.h"
+#include "released_model.h"
 
 namespace kv8::bench {
 namespace {
 
 using namespace kv8::cuda;
 
-constexpr int kQueryHeads = 24, kKvHeads = 2, kHeadDim = 256, kBudget = 512;
-constexpr int kIndexHeads = 4, kIndexDim = 128;
-constexpr int kKeyHeads = 16, kValueHeads = 48, kGdnDim = 128;
-
 class Bench {
  public:
   /// Runs the ops whose name contains `filter`.
   void Run(std::string_view filter) {
     filter_ = filter;
-    CopyBandwidth();
+    bytes_per_us_ = b_.CopyBandwidth();
     fmt::print(
         "\n| op | rows | context | us | floor us | of floor |\n"
         "| --- | --- | --- | --- | --- | --- |\n");
@@ -35,24 +32,14 @@ class Bench {
       for (const int rows : {1, 16, 64}) Select(rows, context);
     }
     for (const int rows : {1, 16, 64}) GdnDecode(rows);
+    for (const bool chunks : {false, true}) GdnPrefill(2048, chunks);
     for (const int rows : {1, 64}) Store(rows);
-    for (const int rows : {1, 16, 64}) Projection(rows);
+    for (const int rows : {1, 16, 64, 512}) Projection(rows);
+    for (const int rows : {1, 16, 64}) OutProjection(rows);
     for (const int rows : {1, 16, 64}) Experts(rows);
   }
 
  private:
-  void CopyBandwidth() {
-    constexpr std::int64_t kBytes = std::int64_t{4} << 30;
-    std::byte* const from = b_.Random16(kBytes, 0xFFFF, 0);
-    std::byte* const to = b_.Allocate(kBytes);
-    const double us = b_.MedianCopyMicroseconds(to, from, kBytes);
-    bytes_per_us_ = 2.0 * kBytes / us;
-    const DeviceInfo& info = b_.device().info();
-    fmt::print("{} (sm_{}, {} multiprocessors, driver {}), copy {:.2f} TB/s\n", info.name,
-               info.architecture, info.multiprocessors, info.driver_version, bytes_per_us_ / 1e6);
-    b_.Clear();
-  }
-
   void Report(std::string_view op, int rows, std::int64_t context, double us, double bytes) {
     const double floor = bytes / bytes_per_us_;
     fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.0f}% |\n", op, rows,
@@ -71,12 +58,9 @@ class Bench {
   Rows MakeRows(int rows, int sets, int sequences, std::int64_t context) {
     Rows result;
     result.sequences = sequences;
-    const std::int64_t stride = context / kTokensPerBlock;
-    result.blocks = stride * sequences;
-    std::vector<std::int32_t> table(static_cast<std::size_t>(result.blocks));
-    std::iota(table.begin(), table.end(), 0);
-    std::shuffle(table.begin(), table.end(), std::mt19937(3));
-    result.tables = {b_.Upload(table), stride};
+    const Sequences all = MakeSequences(b_, sequences, context);
+    result.tables = all.tables;
+    result.blocks = all.blocks;
     const std::vector<std::int64_t> positions(static_cast<std::size_t>(rows), context - 1);
     const std::int64_t* const position = b_.Upload(positions);
     for (int k = 0; k < sets; ++k) {
@@ -105,29 +89,25 @@ class Bench {
     const int sets = std::max(4, 64 / rows);
     const Rows r = MakeRows(rows, sets, 64, context);
     const bool e4m3 = type == PageType::kE4M3;
-    const KvLayout layout{e4m3 ? KvDType::kE4M3 : KvDType::kFp16, kKvHeads, kHeadDim};
-    std::byte* const pool = e4m3 ? b_.Random16(r.blocks * layout.block_bytes(), 0xBFBF, 0x2020)
-                                 : b_.Random16(r.blocks * layout.block_bytes(), 0x8FFF, 0x3000);
     const std::int32_t* const selected = RandomSelections(rows * sets, context / 4);
     const std::int32_t* const counts =
         b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(rows), kBudget));
-    constexpr std::int64_t kWidth = kQueryHeads * kHeadDim;
+    constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
     const SparseAttentionScratch sizes =
         SparseAttentionScratchBytes(rows, kQueryHeads, kKvHeads, kHeadDim, kBudget);
-    SparseAttentionArgs args{
-        .tables = r.tables,
-        .kv = {reinterpret_cast<unsigned char*>(pool), type, kKvHeads, kHeadDim, 0.1f, 0.1f},
-        .query_heads = kQueryHeads,
-        .block_tokens = 4,
-        .budget_blocks = kBudget,
-        .query = b_.RandomFloats(rows * kWidth),
-        .gate = b_.RandomFloats(rows * 2 * kWidth),
-        .gate_stride = 2 * kWidth,
-        .gate_head_stride = 2 * kHeadDim,
-        .counts = counts,
-        .partials = reinterpret_cast<float*>(b_.Allocate(sizes.partials)),
-        .softmax = reinterpret_cast<float*>(b_.Allocate(sizes.softmax)),
-        .out = reinterpret_cast<float*>(b_.Allocate(rows * kWidth * 4))};
+    SparseAttentionArgs args{.tables = r.tables,
+                             .kv = KvPool(b_, r.blocks, type),
+                             .query_heads = kQueryHeads,
+                             .block_tokens = 4,
+                             .budget_blocks = kBudget,
+                             .query = b_.RandomFloats(rows * kHeads),
+                             .gate = b_.RandomFloats(rows * 2 * kHeads),
+                             .gate_stride = 2 * kHeads,
+                             .gate_head_stride = 2 * kHeadDim,
+                             .counts = counts,
+                             .partials = reinterpret_cast<float*>(b_.Allocate(sizes.partials)),
+                             .softmax = reinterpret_cast<float*>(b_.Allocate(sizes.softmax)),
+                             .out = reinterpret_cast<float*>(b_.Allocate(rows * kHeads * 4))};
     args.tickets =
         b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(sizes.tickets / 4)));
     const double us = b_.MedianMicroseconds(sets, [&](int i) {
@@ -135,8 +115,9 @@ class Bench {
       args.blocks = selected + static_cast<std::int64_t>(i) * rows * kBudget;
       Must(b_.ops().SparseAttention(b_.stream(), args));
     });
-    const double bytes = static_cast<double>(rows) *
-                         (4.0 * kBudget * 2 * kKvHeads * layout.token_bytes() + 3.0 * kWidth * 4);
+    const double bytes =
+        static_cast<double>(rows) *
+        (4.0 * kBudget * 2 * kKvHeads * kHeadDim * (e4m3 ? 1 : 2) + 3.0 * kHeads * 4);
     Report(e4m3 ? "sparse attention, E4M3" : "sparse attention, FP16", rows, context, us, bytes);
   }
 
@@ -144,13 +125,10 @@ class Bench {
     if (!Wanted("select")) return;
     const int sets = std::max(2, 16 / rows);
     const Rows r = MakeRows(rows, sets, std::max(rows, 16), context);
-    const std::int64_t keys = r.blocks * 16;
     const std::int64_t most = context / 4;
     SelectBlocksArgs args{
         .tables = r.tables,
-        .index = {reinterpret_cast<std::uint16_t*>(
-                      b_.Random16(keys * kIndexDim * 2, 0x8FFF, 0x3000)),
-                  kIndexDim},
+        .index = IndexPool(b_, r.blocks),
         .index_heads = kIndexHeads,
         .block_tokens = 4,
         .budget_blocks = kBudget,
@@ -167,160 +145,137 @@ class Bench {
            static_cast<double>(rows) * static_cast<double>(most) * kIndexDim * 2);
   }
 
+  GdnArgs GdnOperands(std::int64_t rows, int slots, int slices) {
+    const std::int64_t chunks = GdnChunkFloats(rows, slices, kValueHeads);
+    return {.key_heads = kKeyHeads,
+            .value_heads = kValueHeads,
+            .key_dim = kGdnDim,
+            .value_dim = kGdnDim,
+            .eps = 1e-6f,
+            .qkv = b_.RandomFloats(rows * kGdnChannels),
+            .z = b_.RandomFloats(rows * kValueHeads * kGdnDim),
+            .b = b_.RandomFloats(rows * kValueHeads),
+            .a = b_.RandomFloats(rows * kValueHeads),
+            .conv = b_.RandomFloats(kGdnChannels * 4),
+            .decay = b_.Upload(std::vector<float>(kValueHeads, -0.1f)),
+            .dt_bias = b_.RandomFloats(kValueHeads),
+            .norm = b_.RandomFloats(kGdnDim),
+            .conv_state = b_.RandomFloats(std::int64_t{slots} * 3 * kGdnChannels),
+            .state = b_.RandomFloats(std::int64_t{slots} * kGdnState, 0.1f),
+            .convolved = b_.Floats(rows * kGdnChannels),
+            .chunks = b_.Floats(chunks),
+            .out = b_.Floats(rows * kValueHeads * kGdnDim)};
+  }
+
   void GdnDecode(int rows) {
     if (!Wanted("gdn")) return;
     const int slots = 128, sets = slots / rows;
-    constexpr std::int64_t kState = std::int64_t{kValueHeads} * kGdnDim * kGdnDim;
-    constexpr std::int64_t kChannels = (2 * kKeyHeads + kValueHeads) * kGdnDim;
     std::vector<std::int32_t> slot(slots), begin(slots), one(slots, 1);
     std::iota(slot.begin(), slot.end(), 0);
     for (int i = 0; i < slots; ++i) begin[static_cast<std::size_t>(i)] = i % rows;
     const std::int32_t* const slot_data = b_.Upload(slot);
     const std::int32_t* const begin_data = b_.Upload(begin);
     const std::int32_t* const one_data = b_.Upload(one);
-    GdnArgs args{.max_rows = 1,
-                 .key_heads = kKeyHeads,
-                 .value_heads = kValueHeads,
-                 .key_dim = kGdnDim,
-                 .value_dim = kGdnDim,
-                 .eps = 1e-6f,
-                 .qkv = b_.RandomFloats(rows * kChannels),
-                 .z = b_.RandomFloats(std::int64_t{rows} * kValueHeads * kGdnDim),
-                 .b = b_.RandomFloats(rows * kValueHeads),
-                 .a = b_.RandomFloats(rows * kValueHeads),
-                 .conv = b_.RandomFloats(kChannels * 4),
-                 .decay = b_.Upload(std::vector<float>(kValueHeads, -0.1f)),
-                 .dt_bias = b_.RandomFloats(kValueHeads),
-                 .norm = b_.RandomFloats(kGdnDim),
-                 .conv_state = b_.RandomFloats(slots * 3 * kChannels),
-                 .state = b_.RandomFloats(slots * kState, 0.1f),
-                 .convolved = reinterpret_cast<float*>(b_.Allocate(rows * kChannels * 4)),
-                 .out = reinterpret_cast<float*>(
-                     b_.Allocate(std::int64_t{rows} * kValueHeads * kGdnDim * 4))};
+    GdnArgs args = GdnOperands(rows, slots, rows);
+    args.max_rows = 1;
     const double us = b_.MedianMicroseconds(sets, [&](int i) {
       args.slices = {slot_data + i * rows, begin_data + i * rows, one_data, rows};
       Must(b_.ops().Gdn(b_.stream(), args));
     });
-    Report("GDN decode", rows, 0, us, static_cast<double>(rows) * 2 * kState * 4);
+    Report("GDN decode", rows, 0, us, 2.0 * rows * kGdnState * 4);
+  }
+
+  /// One sequence; the floor is every operand and result once, and the state.
+  void GdnPrefill(int rows, bool chunks) {
+    if (!Wanted("gdn")) return;
+    GdnArgs args = GdnOperands(rows, 1, 1);
+    args.max_rows = rows;
+    args.slices = {b_.Upload(std::vector<std::int32_t>{0}), b_.Upload(std::vector<std::int32_t>{0}),
+                   b_.Upload(std::vector<std::int32_t>{rows}), 1};
+    const double us = b_.MedianMicroseconds(1, [&](int) {
+      Must(chunks ? b_.ops().GdnPrefill(b_.stream(), args) : b_.ops().Gdn(b_.stream(), args));
+    });
+    const double floats = rows * (kGdnChannels + 2.0 * kValueHeads * kGdnDim) + 2.0 * kGdnState;
+    Report(chunks ? "GDN prefill, chunks" : "GDN prefill, recurrence", rows, 0, us, floats * 4);
   }
 
   void Store(int rows) {
     if (!Wanted("store")) return;
     constexpr std::int64_t kContext = 4096;
     const Rows r = MakeRows(rows, 1, rows, kContext);
-    const KvLayout layout{KvDType::kE4M3, kKvHeads, kHeadDim};
-    constexpr std::int64_t kWidth = kQueryHeads * kHeadDim;
+    constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
     constexpr std::int64_t kIndexWidth = (kIndexHeads + 1) * kIndexDim;
-    QsaStoreArgs args{
-        .rows = r.sets[0],
-        .tables = r.tables,
-        .query_gate = b_.RandomFloats(rows * 2 * kWidth),
-        .key = b_.RandomFloats(std::int64_t{rows} * kKvHeads * kHeadDim),
-        .value = b_.RandomFloats(std::int64_t{rows} * kKvHeads * kHeadDim),
-        .index_qk = b_.RandomFloats(rows * kIndexWidth),
-        .q_gain = b_.RandomFloats(kHeadDim),
-        .k_gain = b_.RandomFloats(kHeadDim),
-        .index_q_gain = b_.RandomFloats(kIndexDim),
-        .index_k_gain = b_.RandomFloats(kIndexDim),
-        .inv_freq = b_.RandomFloats(32),
-        .eps = 1e-6f,
-        .query_heads = kQueryHeads,
-        .rotary_dim = 64,
-        .index_heads = kIndexHeads,
-        .block_tokens = 4,
-        .kv = {reinterpret_cast<unsigned char*>(b_.Allocate(r.blocks * layout.block_bytes())),
-               PageType::kE4M3, kKvHeads, kHeadDim, 0.1f, 0.1f},
-        .index = {reinterpret_cast<std::uint16_t*>(b_.Allocate(r.blocks * 16 * kIndexDim * 2)),
-                  kIndexDim},
-        .index_ring = b_.RandomFloats(std::int64_t{rows} * kRingTokens * kIndexDim),
-        .query = reinterpret_cast<float*>(b_.Allocate(rows * kWidth * 4)),
-        .index_query = reinterpret_cast<float*>(b_.Allocate(rows * kIndexWidth * 4)),
-        .saturation = b_.Upload(std::vector<unsigned long long>(2))};
+    QsaStoreArgs args{.rows = r.sets[0],
+                      .tables = r.tables,
+                      .query_gate = b_.RandomFloats(rows * 2 * kHeads),
+                      .key = b_.RandomFloats(std::int64_t{rows} * kKvHeads * kHeadDim),
+                      .value = b_.RandomFloats(std::int64_t{rows} * kKvHeads * kHeadDim),
+                      .index_qk = b_.RandomFloats(rows * kIndexWidth),
+                      .q_gain = b_.RandomFloats(kHeadDim),
+                      .k_gain = b_.RandomFloats(kHeadDim),
+                      .index_q_gain = b_.RandomFloats(kIndexDim),
+                      .index_k_gain = b_.RandomFloats(kIndexDim),
+                      .inv_freq = b_.RandomFloats(kRotaryDim / 2),
+                      .eps = 1e-6f,
+                      .query_heads = kQueryHeads,
+                      .rotary_dim = kRotaryDim,
+                      .index_heads = kIndexHeads,
+                      .block_tokens = 4,
+                      .kv = KvPool(b_, r.blocks, PageType::kE4M3),
+                      .index = IndexPool(b_, r.blocks),
+                      .index_ring = b_.RandomFloats(std::int64_t{rows} * kRingTokens * kIndexDim),
+                      .query = reinterpret_cast<float*>(b_.Allocate(rows * kHeads * 4)),
+                      .index_query = reinterpret_cast<float*>(b_.Allocate(rows * kIndexWidth * 4)),
+                      .saturation = b_.Upload(std::vector<unsigned long long>(2))};
     const double us =
         b_.MedianMicroseconds(64, [&](int) { Must(b_.ops().QsaStore(b_.stream(), args)); });
     Report("norm, rotation, stores", rows, 0, us,
-           static_cast<double>(rows) * (3 * kWidth + 2 * kIndexWidth) * 4);
-  }
-
-  WeightArray Weight(std::int64_t rows, std::int64_t cols) {
-    return {reinterpret_cast<std::uint16_t*>(b_.Random16(rows * cols * 2, 0x81FF, 0x3C00)),
-            WeightType::kBf16, static_cast<std::int32_t>(rows)};
+           static_cast<double>(rows) * (3 * kHeads + 2 * kIndexWidth) * 4);
   }
 
   /// The projections of a GDN layer's input: qkv, z, b and a.
   void Projection(int rows) {
+    Products("linear, GDN input, BF16", rows, kHidden, {10'240, 6144, 48, 48});
+  }
+  void OutProjection(int rows) {
+    Products("linear, GDN output in 4 parts, BF16", rows, 6144, {kHidden}, 4);
+  }
+
+  void Products(std::string_view op, int rows, int inner, const std::vector<std::int64_t>& outs,
+                int splits = 1) {
     if (!Wanted("linear")) return;
     constexpr int kSets = 4;
-    constexpr std::int64_t kOuts[] = {10'240, 6144, 48, 48};
     std::vector<LinearArgs> sets;
     double bytes = 0;
     for (int i = 0; i < kSets; ++i) {
-      LinearArgs args{.x = b_.RandomFloats(std::int64_t{rows} * kHidden),
-                      .x_stride = kHidden,
+      LinearArgs args{.x = b_.RandomFloats(std::int64_t{rows} * inner),
+                      .x_stride = inner,
                       .rows = rows,
-                      .inner = kHidden,
-                      .count = 4};
+                      .inner = inner,
+                      .count = static_cast<std::int32_t>(outs.size())};
+      args.splits = splits;
       bytes = 0;
-      for (int n = 0; n < 4; ++n) {
-        float* const out = reinterpret_cast<float*>(b_.Allocate(rows * kOuts[n] * 4));
-        args.outputs[n] = {Weight(kOuts[n], kHidden), out, kOuts[n]};
-        bytes += static_cast<double>(kOuts[n]) * kHidden * 2;
+      for (std::size_t n = 0; n < outs.size(); ++n) {
+        args.outputs[n] = {b_.Weight(outs[n], inner), b_.Floats(splits * rows * outs[n]), outs[n]};
+        bytes += static_cast<double>(outs[n]) * inner * 2;
       }
       sets.push_back(args);
     }
     const double us = b_.MedianMicroseconds(kSets, [&](int i) {
       Must(b_.ops().Linear(b_.stream(), sets[static_cast<std::size_t>(i)]));
     });
-    Report("linear, GDN input, BF16", rows, 0, us, bytes);
-  }
-
-  static constexpr int kHidden = 2560, kExperts = 512, kChosen = 10, kExpertWidth = 640;
-
-  MoeArgs ExpertArgs(int rows) {
-    const std::int64_t pairs = std::int64_t{rows} * kChosen;
-    const auto floats = [&](std::int64_t count) {
-      return reinterpret_cast<float*>(b_.Allocate(count * 4));
-    };
-    const auto ints = [&](std::int64_t count) {
-      return reinterpret_cast<std::int32_t*>(b_.Allocate(count * 4));
-    };
-    return {.x = b_.RandomFloats(std::int64_t{rows} * kHidden),
-            .rows = rows,
-            .hidden = kHidden,
-            .experts = kExperts,
-            .experts_per_token = kChosen,
-            .expert_dim = kExpertWidth,
-            .shared_dim = kExpertWidth,
-            .router = Weight(kExperts, kHidden),
-            .gate_up = Weight(2LL * kExperts * kExpertWidth, kHidden),
-            .down = Weight(std::int64_t{kExperts} * kHidden, kExpertWidth),
-            .shared_gate_proj = Weight(kExpertWidth, kHidden),
-            .shared_up_proj = Weight(kExpertWidth, kHidden),
-            .shared_down_proj = Weight(kHidden, kExpertWidth),
-            .shared_gate = Weight(1, kHidden),
-            .logits = floats(std::int64_t{rows} * kExperts),
-            .chosen = ints(pairs),
-            .weights = floats(pairs),
-            .begins = ints(kExperts + 1),
-            .active = ints(kExperts + 1),
-            .pairs = ints(pairs),
-            .expert_hidden = floats(pairs * kExpertWidth),
-            .expert_out = floats(pairs * kHidden),
-            .shared_hidden = floats(std::int64_t{rows} * 2 * kExpertWidth),
-            .shared_gate_value = floats(rows),
-            .shared_out = floats(std::int64_t{rows} * kHidden),
-            .out = floats(std::int64_t{rows} * kHidden)};
+    Report(op, rows, 0, us, bytes);
   }
 
   void Experts(int rows) {
     if (!Wanted("moe")) return;
-    const MoeArgs args = ExpertArgs(rows);
+    const MoeArgs args = ExpertOperands(b_, rows);
     const double us = b_.MedianMicroseconds(1, [&](int) { Must(b_.ops().Moe(b_.stream(), args)); });
     std::int32_t active = 0;
     Must(b_.stream().Copy(&active, args.active, sizeof active));
     Must(b_.stream().Synchronize());
     Report(fmt::format("experts, BF16, {} of {} in use", active, kExperts), rows, 0, us,
-           (3.0 * active + 3) * kExpertWidth * kHidden * 2 + 1.0 * kExperts * kHidden * 2);
+           ExpertBytes(active));
   }
 
   bool Wanted(std::string_view op) const { return op.find(filter_) != std::string_view::npos; }

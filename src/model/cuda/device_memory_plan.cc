@@ -11,6 +11,7 @@ namespace kv8::cuda {
 
 WorkspaceSize WorkspaceSizeFor(const LoadedModel& model, const ExecutorLimits& limits) {
   return {.rows = PassBlock::MaxRows(limits),
+          .prefill_slices = limits.slots,
           .logit_rows = PaddedRows(limits.logit_rows),
           .max_blocks = limits.sequence_blocks * limits.cache.index.keys_per_block,
           .with_draft = model.with_draft()};

@@ -99,7 +99,7 @@ Result<void> DevicePass::Logits(std::int32_t rows, bool draft) {
                                  .outputs = {{m_.weights.lm_head, w_.logits, m_.config.vocab}}});
 }
 
-Result<void> DevicePass::Mix(const DeviceHyper& weights, const float* streams, std::int32_t rows) {
+Result<void> DevicePass::Mix(const DeviceHyper& weights, float* streams, std::int32_t rows) {
   return m_.ops.HyperMix(stream_, {.streams = streams,
                                    .gain = weights.gain,
                                    .down = weights.down,
@@ -110,8 +110,8 @@ Result<void> DevicePass::Mix(const DeviceHyper& weights, const float* streams, s
                                    .hidden = m_.config.hidden,
                                    .eps = m_.config.rms_eps,
                                    .normed = w_.hyper.normed,
+                                   .parts = w_.hyper.parts,
                                    .low = w_.hyper.low,
-                                   .gates = w_.hyper.gates,
                                    .x = w_.x,
                                    .inject = w_.inject});
 }
@@ -198,8 +198,9 @@ Result<void> DevicePass::Recur(const DeviceGdn& weights, int gdn_layer) {
                .conv_state = m_.state.slots().gdn_conv[at],
                .state = m_.state.slots().gdn_state[at],
                .convolved = w_.gdn.convolved,
+               .chunks = w_.gdn.chunks,
                .out = w_.gdn.core};
-  if (shape_.prefill_slices > 0) KV8_RETURN_IF_ERROR(m_.ops.Gdn(stream_, args));
+  if (shape_.prefill_slices > 0) KV8_RETURN_IF_ERROR(m_.ops.GdnPrefill(stream_, args));
   args.max_rows = 1;
   for (std::int32_t round = 0; round < shape_.rounds; ++round) {
     args.slices = m_.block.decode(shape_, round);

@@ -35,7 +35,7 @@ class DevicePass {
   Result<void> Logits(std::int32_t rows, bool draft);
 
  private:
-  Result<void> Mix(const DeviceHyper& weights, const float* streams, std::int32_t rows);
+  Result<void> Mix(const DeviceHyper& weights, float* streams, std::int32_t rows);
   Result<void> Combine(const float* y, const float* inject, float* streams);
   Result<void> Project(const float* x, std::int32_t inner, WeightArray weight, float* out);
   Result<void> Ple(const DevicePle& weights, int layer);

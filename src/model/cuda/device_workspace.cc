@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/cuda/gdn.h"
 #include "ops/cuda/sparse_attention.h"
 
 namespace kv8::cuda {
@@ -17,13 +18,15 @@ void TakePle(Arena& arena, const ModelConfig& config, std::int64_t rows, DeviceW
   w.ple.normed = arena.Take<float>(rows * width);
 }
 
-void TakeGdn(Arena& arena, const GdnConfig& gdn, std::int64_t rows, DeviceWorkspace& w) {
+void TakeGdn(Arena& arena, const GdnConfig& gdn, const WorkspaceSize& size, DeviceWorkspace& w) {
+  const std::int64_t rows = size.rows;
   const std::int64_t values = std::int64_t{gdn.value_heads} * gdn.value_dim;
   w.gdn.qkv = arena.Take<float>(rows * gdn.conv_channels());
   w.gdn.z = arena.Take<float>(rows * values);
   w.gdn.b = arena.Take<float>(rows * gdn.value_heads);
   w.gdn.a = arena.Take<float>(rows * gdn.value_heads);
   w.gdn.convolved = arena.Take<float>(rows * gdn.conv_channels());
+  w.gdn.chunks = arena.Take<float>(GdnChunkFloats(rows, size.prefill_slices, gdn.value_heads));
   w.gdn.core = arena.Take<float>(rows * values);
 }
 
@@ -93,11 +96,11 @@ DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelConfig& config,
   const std::int64_t shared = arena.bytes();
   w.hyper.normed = arena.Take<float>(mixed_rows * width);
   w.hyper.low = arena.Take<float>(mixed_rows * config.lowrank);
-  w.hyper.gates = arena.Take<float>(mixed_rows * width);
+  w.hyper.parts = arena.Take<float>(mixed_rows * width);
   arena.Rewind(shared);
   TakePle(arena, config, size.rows, w);
   arena.Rewind(shared);
-  TakeGdn(arena, config.gdn, size.rows, w);
+  TakeGdn(arena, config.gdn, size, w);
   arena.Rewind(shared);
   TakeQsa(arena, config.qsa, size, w);
   arena.Rewind(shared);

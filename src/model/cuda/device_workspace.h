@@ -14,9 +14,10 @@ inline constexpr std::int32_t kAttentionRows = 512;
 
 /// What the buffers are for.
 struct WorkspaceSize {
-  std::int64_t rows = 0;        // of a pass
-  std::int64_t logit_rows = 0;  // of one call
-  std::int64_t max_blocks = 0;  // selectable blocks of the longest sequence
+  std::int64_t rows = 0;            // of a pass
+  std::int64_t prefill_slices = 0;  // likewise, at most
+  std::int64_t logit_rows = 0;      // of one call
+  std::int64_t max_blocks = 0;      // selectable blocks of the longest sequence
   bool with_draft = false;
 };
 
@@ -34,13 +35,13 @@ struct DeviceWorkspace {
   float *x, *y;            // [T,H] input and output of a block
   float* inject;           // [T,S]
   struct {
-    float *normed, *low, *gates;  // [T,W], [T,r], [T,W]
+    float *normed, *parts, *low;  // [T,W], [T,W], [T,r]
   } hyper;
   struct {
     float *memory, *keys, *values, *gated, *normed;  // [T,E], [T,W], [T,H], [T,W], [T,W]
   } ple;
   struct {
-    float *qkv, *z, *b, *a, *convolved, *core;
+    float *qkv, *z, *b, *a, *convolved, *chunks, *core;
   } gdn;
   struct {
     float *query_gate, *query, *key, *value, *index_qk, *index_query, *core;

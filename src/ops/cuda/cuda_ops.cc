@@ -59,6 +59,10 @@ Result<CudaOps> CudaOps::Load(Device& device, CodeChoice choice) {
     ops.modules_.push_back(std::move(module));
   }
   ops.run_ahead_ = choice == CodeChoice::kForDevice && device.info().architecture >= 80;
+  for (const KernelId id : {KernelId::kLinearTilesBf16, KernelId::kLinearTilesFp16}) {
+    KV8_RETURN_IF_ERROR(
+        ops.kernels_[static_cast<std::size_t>(id)].AllowSharedMemory(kLinearTileSharedBytes));
+  }
   for (std::size_t i = 0; i < kKernelCount; ++i) {
     if (kKernelNames[i].source != "sparse_attention") continue;
     KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(
@@ -141,7 +145,7 @@ Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentio
       &args);
 }
 
-Result<void> CudaOps::Gdn(DeviceStream& stream, const GdnArgs& args) const {
+Result<void> CudaOps::GdnConvolve(DeviceStream& stream, const GdnArgs& args) const {
   const int dim = args.key_dim;
   if (args.value_dim != dim || (dim != 32 && dim != 128)) {
     return NoKernel("gdn", "key_dim or value_dim", dim, "32 and 128, both alike");
@@ -154,14 +158,35 @@ Result<void> CudaOps::Gdn(DeviceStream& stream, const GdnArgs& args) const {
                                      .grid_z = CeilDiv(args.max_rows, kGdnConvRows),
                                      .block = dim},
                                     &args));
-  if (args.max_rows > kGdnConvRows) {
-    KV8_RETURN_IF_ERROR(stream.Launch(
-        Get(KernelId::kGdnConvState),
-        {.grid_x = CeilDiv(heads * dim, 128), .grid_y = slices, .block = 128}, &args));
-  }
+  if (args.max_rows <= kGdnConvRows) return {};
+  return stream.Launch(Get(KernelId::kGdnConvState),
+                       {.grid_x = CeilDiv(heads * dim, 128), .grid_y = slices, .block = 128},
+                       &args);
+}
+
+Result<void> CudaOps::Gdn(DeviceStream& stream, const GdnArgs& args) const {
+  KV8_RETURN_IF_ERROR(GdnConvolve(stream, args));
+  const bool small = args.key_dim == 32;
   return stream.Launch(
-      Get(dim == 32 ? KernelId::kGdnRecurrence32 : KernelId::kGdnRecurrence128),
-      {.grid_x = args.value_heads, .grid_y = slices, .block = dim == 32 ? 32 : 256}, &args);
+      Get(small ? KernelId::kGdnRecurrence32 : KernelId::kGdnRecurrence128),
+      {.grid_x = args.value_heads, .grid_y = args.slices.count, .block = small ? 32 : 256}, &args);
+}
+
+Result<void> CudaOps::GdnPrefill(DeviceStream& stream, const GdnArgs& args) const {
+  KV8_RETURN_IF_ERROR(GdnConvolve(stream, args));
+  const bool small = args.key_dim == 32;
+  const LaunchShape by_chunk{.grid_x = CeilDiv(args.max_rows, kGdnChunkRows),
+                             .grid_y = args.value_heads,
+                             .grid_z = args.slices.count,
+                             .block = 256};
+  LaunchShape by_column = by_chunk;
+  by_column.grid_x = args.value_dim / kGdnScanColumns;
+  KV8_RETURN_IF_ERROR(stream.Launch(
+      Get(small ? KernelId::kGdnChunkWeigh32 : KernelId::kGdnChunkWeigh128), by_chunk, &args));
+  KV8_RETURN_IF_ERROR(stream.Launch(
+      Get(small ? KernelId::kGdnChunkScan32 : KernelId::kGdnChunkScan128), by_column, &args));
+  return stream.Launch(Get(small ? KernelId::kGdnChunkNorm32 : KernelId::kGdnChunkNorm128),
+                       by_chunk, &args);
 }
 
 }  // namespace kv8::cuda

@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "kv8/error.h"
+#include "ops/cuda/argmax.h"
 #include "ops/cuda/dense.h"
 #include "ops/cuda/gdn.h"
 #include "ops/cuda/kernels.h"
@@ -43,14 +44,18 @@ class CudaOps {
   Result<void> HyperMix(DeviceStream& stream, const HyperMixArgs& args) const;
   Result<void> HyperCombine(DeviceStream& stream, const HyperCombineArgs& args) const;
   Result<void> Moe(DeviceStream& stream, const MoeArgs& args) const;
+  Result<void> Argmax(DeviceStream& stream, const ArgmaxArgs& args) const;
   Result<void> QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const;
   Result<void> SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const;
   Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;
+  /// The recurrence; GdnPrefill: in chunks.
   Result<void> Gdn(DeviceStream& stream, const GdnArgs& args) const;
   Result<void> CopyItems(DeviceStream& stream, const CopyItemsArgs& args) const;
+  Result<void> GdnPrefill(DeviceStream& stream, const GdnArgs& args) const;
 
  private:
   CudaOps() = default;
+  Result<void> GdnConvolve(DeviceStream& stream, const GdnArgs& args) const;
   Result<void> CheckMoe(const MoeArgs& args) const;
   Result<void> Experts(DeviceStream& stream, const MoeArgs& args) const;
   const DeviceKernel& Get(KernelId id) const { return kernels_[static_cast<std::size_t>(id)]; }

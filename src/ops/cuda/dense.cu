@@ -56,31 +56,59 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_grouped_norm(const Gr
   }
 }
 
-/// silu of the low-rank values and the inject sigmoid, both over the stream count, in place.
-extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_activate(const HyperMixArgs a) {
-  const int i = Column();
-  const std::int64_t row = blockIdx.y;
-  const float count = static_cast<float>(a.stream_count);
-  if (i < a.down.rows) {
-    float& value = a.low[row * a.down.rows + i];
-    value = Silu(value / count);
-  } else if (i < a.down.rows + a.stream_count && a.inject_weight.data != nullptr) {
-    float& value = a.inject[row * a.stream_count + i - a.down.rows];
-    value = 2.0f * Sigmoid(value / count);
+/// One block per row (y) and stream (x): adds inject * y to it, then its norm.
+extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const HyperMixArgs a) {
+  const int stream = static_cast<int>(blockIdx.x);
+  const std::int64_t row = blockIdx.y, first = (row * a.stream_count + stream) * a.hidden;
+  float4* const values = reinterpret_cast<float4*>(a.streams + first);
+  const int count = a.hidden / 4;
+  float squares = 0.0f;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    float4 v = values[i];
+    if (a.y != nullptr) {
+      const float inject = a.inject[row * a.stream_count + stream];
+      float4 y = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      for (int part = 0; part < a.y_parts; ++part) {
+        const std::int64_t at = (static_cast<std::int64_t>(part) * a.rows + row) * a.hidden;
+        const float4 more = reinterpret_cast<const float4*>(a.y + at)[i];
+        y.x += more.x, y.y += more.y, y.z += more.z, y.w += more.w;
+      }
+      v = make_float4(fmaf(inject, y.x, v.x), fmaf(inject, y.y, v.y), fmaf(inject, y.z, v.z),
+                      fmaf(inject, y.w, v.w));
+      values[i] = v;
+    }
+    squares = fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, fmaf(v.w, v.w, squares))));
+  }
+  const float scale = rsqrtf(BlockSum(squares) / static_cast<float>(a.hidden) + a.eps);
+  const float4* const gain =
+      reinterpret_cast<const float4*>(a.gain + static_cast<std::int64_t>(stream) * a.hidden);
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    const float4 v = values[i], g = gain[i];
+    reinterpret_cast<float4*>(a.normed + first)[i] =
+        make_float4(v.x * scale * g.x, v.y * scale * g.y, v.z * scale * g.z, v.w * scale * g.w);
   }
 }
 
-/// x = mean over streams of sigmoid(gates) * normed.
-extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_reduce(const HyperMixArgs a) {
-  const int d = Column();
-  if (d >= a.hidden) return;
+/// Sums of the parts; silu of the low-rank values and the inject sigmoid, both over the stream
+/// count.
+extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_activate(const HyperMixArgs a) {
+  const int i = Column(), low = a.down.rows;
   const std::int64_t row = blockIdx.y;
+  const bool inject = i >= low;
+  if (i >= low + a.stream_count || (inject && a.inject_weight.data == nullptr)) return;
+  const int width = inject ? a.stream_count : low, column = inject ? i - low : i;
+  const float* parts = a.parts + row * width + column;
+  if (inject) parts += static_cast<std::int64_t>(a.splits) * a.rows * low;
   float sum = 0.0f;
-  for (int s = 0; s < a.stream_count; ++s) {
-    const std::int64_t at = (row * a.stream_count + s) * a.hidden + d;
-    sum = fmaf(Sigmoid(a.gates[at]), a.normed[at], sum);
+  for (int split = 0; split < a.splits; ++split) {
+    sum += parts[static_cast<std::int64_t>(split) * a.rows * width];
   }
-  a.x[row * a.hidden + d] = sum / static_cast<float>(a.stream_count);
+  sum /= static_cast<float>(a.stream_count);
+  if (inject) {
+    a.inject[row * width + column] = 2.0f * Sigmoid(sum);
+  } else {
+    a.low[row * width + column] = Silu(sum);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_combine(const HyperCombineArgs a) {

@@ -24,13 +24,25 @@ struct GroupedNormArgs {
   float eps;
 };
 
-/// The contract of ops/hyper_connection.h (HyperMixFn), as norm, products and two small kernels.
+/// Streams that a hyper-connection mixes: the family has no other number.
+inline constexpr std::int32_t kHyperStreams = 4;
+/// Parts that the inner dimension of `down` is cut into if it is a multiple of 32 of them: few rows
+/// of weights would leave most of a GPU idle.
+inline constexpr std::int32_t kHyperSplits = 8;
+
+/// The contracts of ops/hyper_connection.h together: first HyperCombineFn of the block before,
+/// unless y is null; then HyperMixFn. Four kernels: combine and norm, down and inject in parts,
+/// their sums with the activations, up and the mean over streams.
 ///
 /// Shapes   S streams, H hidden, W = S*H, r = down.rows; all matrices are dense
-/// Limits   those of LinearArgs; r a multiple of 32
-/// Effects  writes x and, unless inject_weight.data is null, inject; scratch is overwritten
+/// Limits   those of LinearArgs; S = kHyperStreams; H a multiple of 8; r a multiple of 32;
+///          kHyperSplits * (r + S) <= W
+/// Effects  updates streams when y is given; writes x and, unless inject_weight.data is null,
+///          inject, which until then weighs y; scratch is overwritten
+/// Order    a sum's order depends on W and r alone
 struct HyperMixArgs {
-  const float* streams;       // [T,W]
+  const float* y;             // [y_parts,T,H], whose sum is added, or null
+  float* streams;             // [T,W]
   const float* gain;          // [W] = 1 + w
   WeightArray down;           // [r,W]
   WeightArray up;             // [W,r]
@@ -38,10 +50,12 @@ struct HyperMixArgs {
   std::int32_t rows, stream_count, hidden;
   float eps;
   float* normed;  // scratch [T,W]
+  float* parts;   // scratch [T,W]: sums of the parts of down, then of inject_weight
   float* low;     // scratch [T,r]
-  float* gates;   // scratch [T,W]
   float* x;       // [T,H]
   float* inject;  // [T,S]
+  std::int32_t y_parts = 1;
+  std::int32_t splits = 1;  // set by the op
 };
 
 /// The contract of ops/hyper_connection.h (HyperCombineFn): streams[t, s*H+d] += inject[t,s]

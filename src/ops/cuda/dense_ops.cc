@@ -12,9 +12,16 @@ namespace kv8::cuda {
 namespace {
 
 constexpr int kProductThreads = 128;
+constexpr int kTileThreads = 512;
 constexpr int kDenseThreads = 256;
-/// From so many activation rows on a block takes 32 instead of 8 at a time.
+constexpr int kArgmaxThreads = 512;
+/// From so many pairs per expert, or rows, on a block takes 32 instead of 8 at a time.
 constexpr int kWideRows = 9;
+/// Blocks of whole tiles must be about as many as multiprocessors, or most of these idle.
+constexpr std::int64_t kFewestTileBlocks = 80;
+/// From so many blocks of 32 weight rows on there is work for all multiprocessors several times
+/// over.
+constexpr std::int64_t kManyBlocks = 512;
 
 Result<void> CheckInner(std::string_view op, std::int64_t inner) {
   if (inner > 0 && inner % 32 == 0) return {};
@@ -39,22 +46,60 @@ LaunchShape RowShape(std::int64_t columns, std::int64_t rows) {
 
 }  // namespace
 
+namespace {
+
+/// A form of linear. All give the same bits; which is fastest depends on the shape.
+struct LinearForm {
+  KernelId bf16, fp16;
+  int weight_rows, rows;  // of a block
+  int threads = kProductThreads;
+  int shared_bytes = 0;
+};
+constexpr LinearForm kLinear16x8{KernelId::kLinearBf161By1, KernelId::kLinearFp161By1, 16, 8};
+constexpr LinearForm kLinear32x8{KernelId::kLinearBf162By1, KernelId::kLinearFp162By1, 32, 8};
+constexpr LinearForm kLinear32x16{KernelId::kLinearBf162By2, KernelId::kLinearFp162By2, 32, 16};
+constexpr LinearForm kLinear32x32{KernelId::kLinearBf162By4, KernelId::kLinearFp162By4, 32, 32};
+constexpr LinearForm kLinearTiles{KernelId::kLinearTilesBf16,
+                                  KernelId::kLinearTilesFp16,
+                                  kLinearTileRows,
+                                  kLinearTileColumns,
+                                  kTileThreads,
+                                  kLinearTileSharedBytes};
+
+std::int64_t WeightBlocks(const LinearArgs& args, int rows) {
+  std::int64_t blocks = 0;
+  for (int i = 0; i < args.count; ++i) blocks += CeilDiv(args.outputs[i].weight.rows, rows);
+  return blocks;
+}
+
+const LinearForm& ChooseLinear(const LinearArgs& args) {
+  if (args.rows <= kLinear16x8.rows) {
+    return WeightBlocks(args, kLinear32x8.weight_rows) * args.splits >= kManyBlocks ? kLinear32x8
+                                                                                    : kLinear16x8;
+  }
+  if (args.rows <= kLinear32x16.rows) return kLinear32x16;
+  const std::int64_t tiles =
+      WeightBlocks(args, kLinearTileRows) * CeilDiv(args.rows, kLinearTileColumns) * args.splits;
+  return args.rows > kLinear32x32.rows && tiles >= kFewestTileBlocks ? kLinearTiles : kLinear32x32;
+}
+
+}  // namespace
+
 Result<void> CudaOps::Linear(DeviceStream& stream, const LinearArgs& args) const {
   constexpr std::string_view kOp = "linear";
-  KV8_RETURN_IF_ERROR(CheckInner(kOp, args.inner));
+  KV8_RETURN_IF_ERROR(CheckInner(kOp, args.inner / args.splits));
   const WeightType type = args.outputs[0].weight.type;
-  std::int64_t blocks = 0;
   for (int i = 0; i < args.count; ++i) {
     KV8_RETURN_IF_ERROR(CheckTypes(kOp, type, {&args.outputs[i].weight, 1}));
-    blocks += CeilDiv(args.outputs[i].weight.rows, kLinearRows);
   }
-  const bool wide = args.rows >= kWideRows, bf16 = type == WeightType::kBf16;
-  const KernelId id = bf16 ? (wide ? KernelId::kLinearBf16x4 : KernelId::kLinearBf16x1)
-                           : (wide ? KernelId::kLinearFp16x4 : KernelId::kLinearFp16x1);
-  return stream.Launch(
-      Get(id),
-      {.grid_x = blocks, .grid_y = CeilDiv(args.rows, wide ? 32 : 8), .block = kProductThreads},
-      &args);
+  const LinearForm& form = ChooseLinear(args);
+  return stream.Launch(Get(type == WeightType::kBf16 ? form.bf16 : form.fp16),
+                       {.grid_x = WeightBlocks(args, form.weight_rows),
+                        .grid_y = CeilDiv(args.rows, form.rows),
+                        .grid_z = args.splits,
+                        .block = form.threads,
+                        .shared_bytes = form.shared_bytes},
+                       &args);
 }
 
 Result<void> CudaOps::Embed(DeviceStream& stream, const EmbedArgs& args) const {
@@ -67,34 +112,42 @@ Result<void> CudaOps::GroupedNorm(DeviceStream& stream, const GroupedNormArgs& a
 }
 
 Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) const {
-  const std::int32_t width = args.stream_count * args.hidden;
-  KV8_RETURN_IF_ERROR(CheckInner("hyper_mix", args.down.rows));
-  KV8_RETURN_IF_ERROR(GroupedNorm(stream, {.x = args.streams,
-                                           .gain = args.gain,
-                                           .out = args.normed,
-                                           .rows = args.rows,
-                                           .groups = args.stream_count,
-                                           .dim = args.hidden,
-                                           .eps = args.eps}));
-  const bool inject = args.inject_weight.data != nullptr;
-  KV8_RETURN_IF_ERROR(
-      Linear(stream, {.x = args.normed,
-                      .x_stride = width,
-                      .rows = args.rows,
-                      .inner = width,
-                      .count = inject ? 2 : 1,
-                      .outputs = {{args.down, args.low, args.down.rows},
-                                  {args.inject_weight, args.inject, args.stream_count}}}));
+  constexpr std::string_view kOp = "hyper_mix";
+  const std::int32_t width = args.stream_count * args.hidden, low = args.down.rows;
+  KV8_RETURN_IF_ERROR(CheckInner(kOp, low));
+  KV8_RETURN_IF_ERROR(CheckTypes(kOp, args.down.type, {&args.up, 1}));
+  if (args.stream_count != kHyperStreams || args.hidden % 8 != 0 ||
+      kHyperSplits * (low + kHyperStreams) > width) {
+    return NoKernel(kOp, fmt::format("{} streams of {} and {} low-rank values, the GPU has {} "
+                                     "streams of multiples of 8 and up to {} values",
+                                     args.stream_count, args.hidden, low, kHyperStreams,
+                                     width / kHyperSplits - kHyperStreams));
+  }
+  HyperMixArgs mix = args;
+  mix.splits = width % (kHyperSplits * 32) == 0 ? kHyperSplits : 1;
+  KV8_RETURN_IF_ERROR(stream.Launch(
+      Get(KernelId::kHyperNorm),
+      {.grid_x = args.stream_count, .grid_y = args.rows, .block = kDenseThreads}, &mix));
+  const std::int64_t inject_parts = std::int64_t{mix.splits} * args.rows * low;
+  KV8_RETURN_IF_ERROR(Linear(
+      stream, {.x = args.normed,
+               .x_stride = width,
+               .rows = args.rows,
+               .inner = width,
+               .count = args.inject_weight.data != nullptr ? 2 : 1,
+               .outputs = {{args.down, args.parts, low},
+                           {args.inject_weight, args.parts + inject_parts, args.stream_count}},
+               .splits = mix.splits}));
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kHyperActivate),
-                                    RowShape(args.down.rows + args.stream_count, args.rows),
-                                    &args));
-  KV8_RETURN_IF_ERROR(Linear(stream, {.x = args.low,
-                                      .x_stride = args.down.rows,
-                                      .rows = args.rows,
-                                      .inner = args.down.rows,
-                                      .count = 1,
-                                      .outputs = {{args.up, args.gates, width}}}));
-  return stream.Launch(Get(KernelId::kHyperReduce), RowShape(args.hidden, args.rows), &args);
+                                    RowShape(low + args.stream_count, args.rows), &mix));
+  const bool wide = args.rows >= kWideRows, bf16 = args.up.type == WeightType::kBf16;
+  const KernelId up = bf16 ? (wide ? KernelId::kHyperUpBf16x4 : KernelId::kHyperUpBf16x1)
+                           : (wide ? KernelId::kHyperUpFp16x4 : KernelId::kHyperUpFp16x1);
+  return stream.Launch(Get(up),
+                       {.grid_x = args.hidden / 8,
+                        .grid_y = CeilDiv(args.rows, wide ? 32 : 8),
+                        .block = kProductThreads},
+                       &mix);
 }
 
 Result<void> CudaOps::HyperCombine(DeviceStream& stream, const HyperCombineArgs& args) const {
@@ -159,48 +212,50 @@ Result<void> CudaOps::CheckMoe(const MoeArgs& args) const {
 
 Result<void> CudaOps::Experts(DeviceStream& stream, const MoeArgs& args) const {
   const std::int64_t pairs = std::int64_t{args.rows} * args.experts_per_token;
-  const std::int64_t active = std::min<std::int64_t>(args.experts, pairs);
   const bool wide = pairs >= std::int64_t{kWideRows} * args.experts;
   const bool bf16 = args.router.type == WeightType::kBf16;
   const KernelId gate_up = bf16 ? (wide ? KernelId::kMoeGateUpBf16x4 : KernelId::kMoeGateUpBf16x1)
                                 : (wide ? KernelId::kMoeGateUpFp16x4 : KernelId::kMoeGateUpFp16x1);
   const KernelId down = bf16 ? (wide ? KernelId::kMoeDownBf16x4 : KernelId::kMoeDownBf16x1)
                              : (wide ? KernelId::kMoeDownFp16x4 : KernelId::kMoeDownFp16x1);
-  KV8_RETURN_IF_ERROR(stream.Launch(
-      Get(gate_up), {.grid_x = args.expert_dim / 16, .grid_y = active, .block = kProductThreads},
-      &args));
+  const std::int64_t groups =
+      CeilDiv(args.rows, wide ? 32 : 8) + std::min<std::int64_t>(args.experts, pairs);
+  KV8_RETURN_IF_ERROR(
+      stream.Launch(Get(gate_up),
+                    {.grid_x = std::max(args.expert_dim, args.shared_dim) / kMoeGateRows,
+                     .grid_y = groups,
+                     .block = kProductThreads},
+                    &args));
   return stream.Launch(
-      Get(down), {.grid_x = args.hidden / kLinearRows, .grid_y = active, .block = kProductThreads},
+      Get(down), {.grid_x = args.hidden / kMoeDownRows, .grid_y = groups, .block = kProductThreads},
       &args);
 }
 
 Result<void> CudaOps::Moe(DeviceStream& stream, const MoeArgs& args) const {
   KV8_RETURN_IF_ERROR(CheckMoe(args));
-  const std::int64_t both = 2 * std::int64_t{args.shared_dim};
-  KV8_RETURN_IF_ERROR(
-      Linear(stream, {.x = args.x,
-                      .x_stride = args.hidden,
-                      .rows = args.rows,
-                      .inner = args.hidden,
-                      .count = 4,
-                      .outputs = {{args.router, args.logits, args.experts},
-                                  {args.shared_gate_proj, args.shared_hidden, both},
-                                  {args.shared_up_proj, args.shared_hidden + args.shared_dim, both},
-                                  {args.shared_gate, args.shared_gate_value, 1}}}));
-  KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeRoute),
-                                    {.grid_x = CeilDiv(args.rows, 4), .block = 128}, &args));
-  KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeGroup), {.block = kMaxExperts}, &args));
+  KV8_RETURN_IF_ERROR(Linear(stream, {.x = args.x,
+                                      .x_stride = args.hidden,
+                                      .rows = args.rows,
+                                      .inner = args.hidden,
+                                      .count = 2,
+                                      .outputs = {{args.router, args.logits, args.experts},
+                                                  {args.shared_gate, args.shared_gate_value, 1}}}));
+  if (args.rows <= kMoeOneBlockRows) {
+    KV8_RETURN_IF_ERROR(
+        stream.Launch(Get(KernelId::kMoeRouteGroup), {.block = kMaxExperts}, &args));
+  } else {
+    KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeRoute),
+                                      {.grid_x = CeilDiv(args.rows, 4), .block = 128}, &args));
+    KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeGroup), {.block = kMaxExperts}, &args));
+  }
   KV8_RETURN_IF_ERROR(Experts(stream, args));
-  KV8_RETURN_IF_ERROR(
-      stream.Launch(Get(KernelId::kMoeActivate), RowShape(args.shared_dim, args.rows), &args));
-  KV8_RETURN_IF_ERROR(
-      Linear(stream, {.x = args.shared_hidden,
-                      .x_stride = both,
-                      .rows = args.rows,
-                      .inner = args.shared_dim,
-                      .count = 1,
-                      .outputs = {{args.shared_down_proj, args.shared_out, args.hidden}}}));
   return stream.Launch(Get(KernelId::kMoeSum), RowShape(args.hidden, args.rows), &args);
+}
+
+Result<void> CudaOps::Argmax(DeviceStream& stream, const ArgmaxArgs& args) const {
+  return stream.Launch(
+      Get(KernelId::kArgmax),
+      {.grid_x = ArgmaxParts(args.vocab), .grid_y = args.rows, .block = kArgmaxThreads}, &args);
 }
 
 }  // namespace kv8::cuda

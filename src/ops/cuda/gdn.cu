@@ -1,19 +1,12 @@
 // Gated DeltaNet. Contract: gdn.h; why it has this shape: docs/kernels/cuda-gdn.md.
 #include "ops/cuda/gdn.h"
 
-#include "ops/cuda/common.cuh"
+#include "ops/cuda/gdn_slice.cuh"
 
 namespace kv8::cuda {
 namespace {
 
 constexpr int kHistory = 3;  // conv_kernel - 1
-
-struct Slice {
-  int slot, begin, count;
-};
-__device__ Slice FindSlice(const SlicesView& slices, int index) {
-  return {slices.slot[index], slices.row_begin[index], slices.row_count[index]};
-}
 
 /// Sum over a block of kThreads, in every thread.
 template <int kThreads>
@@ -33,7 +26,7 @@ __device__ float BlockSum(float x, float* shared) {
 template <int kDim>
 __device__ void Convolve(const GdnArgs& a) {
   __shared__ float shared[kDim / 32];
-  const Slice slice = FindSlice(a.slices, static_cast<int>(blockIdx.y));
+  const GdnSliceRows slice = FindGdnSlice(a.slices, static_cast<int>(blockIdx.y));
   const int first = static_cast<int>(blockIdx.z) * kGdnConvRows;
   if (slice.slot < 0 || first >= slice.count) return;
   const int head = static_cast<int>(blockIdx.x);
@@ -89,7 +82,7 @@ struct Recurrence {
   float4 state[kRows];
 
   __device__ void Run(const GdnArgs& a, Shared& s) {
-    const Slice slice = FindSlice(a.slices, static_cast<int>(blockIdx.y));
+    const GdnSliceRows slice = FindGdnSlice(a.slices, static_cast<int>(blockIdx.y));
     if (slice.slot < 0 || slice.count == 0) return;
     const int head = static_cast<int>(blockIdx.x);
     const int tx = static_cast<int>(threadIdx.x) % kColumns;
@@ -117,7 +110,7 @@ struct Recurrence {
     const float* const k = q + a.key_heads * kDim;
     const float* const v = a.convolved + row * channels + (2 * a.key_heads + head) * kDim;
     const std::int64_t at = row * a.value_heads + head;
-    const float decay = expf(a.decay[head] * Softplus(a.a[at] + a.dt_bias[head]));
+    const float decay = expf(GdnLogDecay(a, row, head));
     const float beta = Sigmoid(a.b[at]);
     for (int i = thread; i < kDim; i += kThreads) s.q[i] = q[i], s.k[i] = k[i];
     __syncthreads();
@@ -202,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(128) kv8_gdn_conv_128(const GdnArgs
 
 /// The last raw inputs of slices longer than kGdnConvRows.
 extern "C" __global__ void __launch_bounds__(128) kv8_gdn_conv_state(const GdnArgs a) {
-  const Slice slice = FindSlice(a.slices, static_cast<int>(blockIdx.y));
+  const GdnSliceRows slice = FindGdnSlice(a.slices, static_cast<int>(blockIdx.y));
   const std::int64_t channels =
       2LL * a.key_heads * a.key_dim + static_cast<std::int64_t>(a.value_heads) * a.value_dim;
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * 128 + threadIdx.x;

@@ -18,27 +18,38 @@ namespace kv8::cuda {
   X(kAttentionE4M3d64, "sparse_attention", "kv8_sparse_attention_e4m3_64")   \
   X(kAttentionE4M3d128, "sparse_attention", "kv8_sparse_attention_e4m3_128") \
   X(kAttentionE4M3d256, "sparse_attention", "kv8_sparse_attention_e4m3_256") \
-  X(kLinearBf16x1, "linear", "kv8_linear_bf16_1")                            \
+  X(kLinearBf161By1, "linear", "kv8_linear_bf16_1x1")                        \
+  X(kLinearBf162By1, "linear", "kv8_linear_bf16_2x1")                        \
+  X(kLinearBf162By2, "linear", "kv8_linear_bf16_2x2")                        \
+  X(kLinearBf162By4, "linear", "kv8_linear_bf16_2x4")                        \
+  X(kLinearTilesBf16, "linear_tiles", "kv8_linear_tiles_bf16")               \
   X(kMoeGateUpBf16x1, "moe", "kv8_moe_gate_up_bf16_1")                       \
   X(kMoeDownBf16x1, "moe", "kv8_moe_down_bf16_1")                            \
-  X(kLinearBf16x4, "linear", "kv8_linear_bf16_4")                            \
+  X(kHyperUpBf16x1, "hyper_up", "kv8_hyper_up_bf16_1")                       \
   X(kMoeGateUpBf16x4, "moe", "kv8_moe_gate_up_bf16_4")                       \
   X(kMoeDownBf16x4, "moe", "kv8_moe_down_bf16_4")                            \
-  X(kLinearFp16x1, "linear", "kv8_linear_fp16_1")                            \
+  X(kHyperUpBf16x4, "hyper_up", "kv8_hyper_up_bf16_4")                       \
+  X(kLinearFp161By1, "linear", "kv8_linear_fp16_1x1")                        \
+  X(kLinearFp162By1, "linear", "kv8_linear_fp16_2x1")                        \
+  X(kLinearFp162By2, "linear", "kv8_linear_fp16_2x2")                        \
+  X(kLinearFp162By4, "linear", "kv8_linear_fp16_2x4")                        \
+  X(kLinearTilesFp16, "linear_tiles", "kv8_linear_tiles_fp16")               \
   X(kMoeGateUpFp16x1, "moe", "kv8_moe_gate_up_fp16_1")                       \
   X(kMoeDownFp16x1, "moe", "kv8_moe_down_fp16_1")                            \
-  X(kLinearFp16x4, "linear", "kv8_linear_fp16_4")                            \
+  X(kHyperUpFp16x1, "hyper_up", "kv8_hyper_up_fp16_1")                       \
   X(kMoeGateUpFp16x4, "moe", "kv8_moe_gate_up_fp16_4")                       \
   X(kMoeDownFp16x4, "moe", "kv8_moe_down_fp16_4")                            \
+  X(kHyperUpFp16x4, "hyper_up", "kv8_hyper_up_fp16_4")                       \
   X(kEmbed, "dense", "kv8_embed")                                            \
   X(kGroupedNorm, "dense", "kv8_grouped_norm")                               \
+  X(kHyperNorm, "dense", "kv8_hyper_norm")                                   \
   X(kHyperActivate, "dense", "kv8_hyper_activate")                           \
-  X(kHyperReduce, "dense", "kv8_hyper_reduce")                               \
   X(kHyperCombine, "dense", "kv8_hyper_combine")                             \
   X(kMoeRoute, "moe", "kv8_moe_route")                                       \
   X(kMoeGroup, "moe", "kv8_moe_group")                                       \
-  X(kMoeActivate, "moe", "kv8_moe_activate")                                 \
+  X(kMoeRouteGroup, "moe", "kv8_moe_route_group")                            \
   X(kMoeSum, "moe", "kv8_moe_sum")                                           \
+  X(kArgmax, "argmax", "kv8_argmax")                                         \
   X(kPleLookup, "ple", "kv8_ple_lookup")                                     \
   X(kPleGate, "ple", "kv8_ple_gate")                                         \
   X(kPleConvolve, "ple", "kv8_ple_convolve")                                 \
@@ -49,7 +60,13 @@ namespace kv8::cuda {
   X(kGdnConv128, "gdn", "kv8_gdn_conv_128")                                  \
   X(kGdnConvState, "gdn", "kv8_gdn_conv_state")                              \
   X(kGdnRecurrence32, "gdn", "kv8_gdn_recurrence_32")                        \
-  X(kGdnRecurrence128, "gdn", "kv8_gdn_recurrence_128")
+  X(kGdnRecurrence128, "gdn", "kv8_gdn_recurrence_128")                      \
+  X(kGdnChunkWeigh32, "gdn_chunks", "kv8_gdn_chunk_weigh_32")                \
+  X(kGdnChunkWeigh128, "gdn_chunks", "kv8_gdn_chunk_weigh_128")              \
+  X(kGdnChunkScan32, "gdn_chunks", "kv8_gdn_chunk_scan_32")                  \
+  X(kGdnChunkScan128, "gdn_chunks", "kv8_gdn_chunk_scan_128")                \
+  X(kGdnChunkNorm32, "gdn_chunks", "kv8_gdn_chunk_norm_32")                  \
+  X(kGdnChunkNorm128, "gdn_chunks", "kv8_gdn_chunk_norm_128")
 
 enum class KernelId : int {
 #define KV8_KERNEL_ID(id, source, kernel) id,

@@ -1,61 +1,62 @@
-// Matrix products with weights as stored. Contract: linear.h.
+// Matrix products with weights as stored, few rows at a time. Contract: linear.h.
 #include "ops/cuda/linear.h"
 
+#include "ops/cuda/linear_block.cuh"
 #include "ops/cuda/product.cuh"
 
 namespace kv8::cuda {
 namespace {
 
-/// Blocks: x over kLinearRows weight rows of all outputs, y over 8 kColumns activation rows.
-template <WeightType kType, int kColumns>
+/// Blocks: x over 16 kTiles weight rows of all outputs, y over 8 kColumns activation rows, z over
+/// splits of the inner dimension.
+template <WeightType kType, int kTiles, int kColumns>
 __device__ void Linear(const LinearArgs& a) {
-  constexpr int kTiles = kLinearRows / 16;
   using P = Product<kType, kTiles, kColumns>;
-  __shared__ float shared[kProductWarps * P::kWeightRows * P::kRows];
-  int block = static_cast<int>(blockIdx.x), part = 0;
-  while (true) {
-    const int blocks = (a.outputs[part].weight.rows + kLinearRows - 1) / kLinearRows;
-    if (block < blocks) break;
-    block -= blocks;
-    ++part;
-  }
-  const LinearOutput& output = a.outputs[part];
-  const int g = Lane() / 4;
-  const int first_row = block * kLinearRows, first = static_cast<int>(blockIdx.y) * P::kRows;
+  __shared__ float shared[P::kSharedFloats];
+  const LinearBlock block = FindLinearBlock(a, P::kWeightRows);
+  const LinearOutput& output = a.outputs[block.part];
+  const int inner = a.inner / a.splits, split = static_cast<int>(blockIdx.z);
+  const int g = Lane() / 4, first = static_cast<int>(blockIdx.y) * P::kRows;
   const std::uint16_t* weights[kTiles];
   const std::uint16_t* below[kTiles];
 #pragma unroll
   for (int m = 0; m < kTiles; ++m) {
     // Past the end the last row again: its sums are not stored.
-    const int row = first_row + 16 * m + g, last = output.weight.rows - 1;
-    weights[m] = output.weight.data + static_cast<std::int64_t>(min(row, last)) * a.inner;
-    below[m] = output.weight.data + static_cast<std::int64_t>(min(row + 8, last)) * a.inner;
+    const int row = block.first_row + 16 * m + g, last = output.weight.rows - 1;
+    const std::uint16_t* const data = output.weight.data + split * inner;
+    weights[m] = data + static_cast<std::int64_t>(min(row, last)) * a.inner;
+    below[m] = data + static_cast<std::int64_t>(min(row + 8, last)) * a.inner;
   }
   const float* x[kColumns];
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
     const int row = first + 8 * c + g;
-    x[c] = row < a.rows ? a.x + row * a.x_stride : nullptr;
+    x[c] = row < a.rows ? a.x + row * a.x_stride + split * inner : nullptr;
   }
   P product;
-  product.Multiply(weights, below, x, a.inner);
+  product.Multiply(weights, below, x, inner);
+  float* const out = output.out + static_cast<std::int64_t>(split) * a.rows * output.stride;
   product.Join(shared, [&](int row, int column, float sum) {
-    if (first_row + row >= output.weight.rows || first + column >= a.rows) return;
-    output.out[(first + column) * output.stride + first_row + row] = sum;
+    if (block.first_row + row >= output.weight.rows || first + column >= a.rows) return;
+    out[(first + column) * output.stride + block.first_row + row] = sum;
   });
 }
 
 }  // namespace
 
-#define KV8_LINEAR(name, type, columns)                            \
-  extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
-      kv8_linear_##name##_##columns(const LinearArgs args) {       \
-    Linear<WeightType::type, columns>(args);                       \
+#define KV8_LINEAR(name, type, tiles, columns)                         \
+  extern "C" __global__ void __launch_bounds__(32 * kProductWarps)     \
+      kv8_linear_##name##_##tiles##x##columns(const LinearArgs args) { \
+    Linear<WeightType::type, tiles, columns>(args);                    \
   }
-KV8_LINEAR(bf16, kBf16, 1)
-KV8_LINEAR(bf16, kBf16, 4)
-KV8_LINEAR(fp16, kFp16, 1)
-KV8_LINEAR(fp16, kFp16, 4)
+KV8_LINEAR(bf16, kBf16, 1, 1)
+KV8_LINEAR(bf16, kBf16, 2, 1)
+KV8_LINEAR(bf16, kBf16, 2, 2)
+KV8_LINEAR(bf16, kBf16, 2, 4)
+KV8_LINEAR(fp16, kFp16, 1, 1)
+KV8_LINEAR(fp16, kFp16, 2, 1)
+KV8_LINEAR(fp16, kFp16, 2, 2)
+KV8_LINEAR(fp16, kFp16, 2, 4)
 #undef KV8_LINEAR
 
 }  // namespace kv8::cuda

@@ -58,4 +58,68 @@ __device__ __forceinline__ void MmaFp16(float (&d)[4], const unsigned (&a)[4], u
 #endif
 }
 
+/// One FP32 value as an operand of MmaFp32: split once, used for many products.
+struct Fp32Operand {
+#if __CUDA_ARCH__ >= 800
+  static constexpr unsigned kTf32Bits = 0xFFFFE000u;
+  unsigned high, low;  // TF32, together 21 bits
+#else
+  float value;
+#endif
+
+  Fp32Operand() = default;
+  __device__ __forceinline__ explicit Fp32Operand(float x) {
+#if __CUDA_ARCH__ >= 800
+    // Cut off, not rounded: what is left is exact, and conversions are slow.
+    high = Bits(x) & kTf32Bits;
+    low = Bits(x - __uint_as_float(high)) & kTf32Bits;
+#else
+    value = x;
+#endif
+  }
+};
+
+/// d += a . b for one 16 x 8 x 8 product of FP32 values, to about FP32's precision and in its
+/// range.
+///
+/// Lane = 4 g + t; d as in MmaFp16.
+///   a[0]: row g,     k = t        b[0]: k = t,     column g
+///   a[1]: row g + 8, k = t        b[1]: k = t + 4, column g
+///   a[2]: row g,     k = t + 4
+///   a[3]: row g + 8, k = t + 4
+///
+/// From sm_80 on three products of TF32 parts; below, values travel by shuffles.
+__device__ __forceinline__ void MmaFp32(float (&d)[4], const Fp32Operand (&a)[4],
+                                        const Fp32Operand (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+  const auto multiply = [&d](unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+                             unsigned b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  };
+  multiply(a[0].low, a[1].low, a[2].low, a[3].low, b[0].high, b[1].high);
+  multiply(a[0].high, a[1].high, a[2].high, a[3].high, b[0].low, b[1].low);
+  multiply(a[0].high, a[1].high, a[2].high, a[3].high, b[0].high, b[1].high);
+#else
+  const int quad = Lane() & ~3, column = (Lane() & 3) * 8;
+#pragma unroll
+  for (int source = 0; source < 4; ++source) {
+    float row[4], left[2], right[2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) row[i] = __shfl_sync(kFullWarp, a[i].value, quad + source);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      left[i] = __shfl_sync(kFullWarp, b[i].value, column + source);
+      right[i] = __shfl_sync(kFullWarp, b[i].value, column + 4 + source);
+    }
+    d[0] = fmaf(row[2], left[1], fmaf(row[0], left[0], d[0]));
+    d[1] = fmaf(row[2], right[1], fmaf(row[0], right[0], d[1]));
+    d[2] = fmaf(row[3], left[1], fmaf(row[1], left[0], d[2]));
+    d[3] = fmaf(row[3], right[1], fmaf(row[1], right[0], d[3]));
+  }
+#endif
+}
+
 }  // namespace kv8::cuda

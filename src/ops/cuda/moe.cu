@@ -9,43 +9,87 @@ namespace {
 constexpr int kRouteWarps = 4;
 constexpr int kThreads = 256;
 
-/// The better of two candidates: the larger logit, at a tie the lower expert; -1 is none.
-struct Candidate {
-  float logit;
-  int expert;
+/// Orders like the logit; above 0. NaN is as -infinity.
+__device__ __forceinline__ unsigned LogitKey(float logit) {
+  const unsigned bits = isnan(logit) ? 0xFF800000u : Bits(logit + 0.0f);  // -0 + 0 is 0
+  return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ unsigned WarpMaximum(unsigned x) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(kFullWarp, x);
+#else
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) x = max(x, __shfl_xor_sync(kFullWarp, x, offset));
+  return x;
+#endif
+}
 
-  __device__ void Take(float other_logit, int other) {
-    if (other < 0) return;
-    if (expert < 0 || other_logit > logit || (other_logit == logit && other < expert)) {
-      logit = other_logit, expert = other;
-    }
-  }
+/// One expert's weights and pairs, or some rows of the shared expert, whose pairs are rows.
+struct ExpertRows {
+  const std::uint16_t *gate, *up, *down;
+  int width;                  // F or Fs
+  const std::int32_t* pairs;  // null: pair i is i
+  int begin, end;
+  int pairs_per_row;
+  float* hidden;  // [pairs,width]
+  float* out;     // [pairs,H]
+
+  __device__ int Pair(int i) const { return pairs == nullptr ? i : pairs[i]; }
 };
 
-/// Both products of a block's 16 rows of gate and up, for up to 8 kColumns pairs of one expert.
+/// blockIdx.y counts groups of `rows` rows of the shared expert, then experts in use. False for a
+/// block that has nothing to do.
+__device__ bool FindExpertRows(const MoeArgs& a, int rows, ExpertRows& e) {
+  const int groups = (a.rows + rows - 1) / rows, index = static_cast<int>(blockIdx.y) - groups;
+  if (index < 0) {
+    const int begin = static_cast<int>(blockIdx.y) * rows;
+    e = {a.shared_gate_proj.data,
+         a.shared_up_proj.data,
+         a.shared_down_proj.data,
+         a.shared_dim,
+         nullptr,
+         begin,
+         min(begin + rows, a.rows),
+         1,
+         a.shared_hidden,
+         a.shared_out};
+    return true;
+  }
+  if (index >= a.active[0]) return false;
+  const std::int64_t expert = a.active[1 + index];
+  const std::uint16_t* const gate =
+      a.gate_up.data + 2 * expert * a.expert_dim * static_cast<std::int64_t>(a.hidden);
+  e = {gate,
+       gate + static_cast<std::int64_t>(a.expert_dim) * a.hidden,
+       a.down.data + expert * a.hidden * static_cast<std::int64_t>(a.expert_dim),
+       a.expert_dim,
+       a.pairs,
+       a.begins[expert],
+       a.begins[expert + 1],
+       a.experts_per_token,
+       a.expert_hidden,
+       a.expert_out};
+  return true;
+}
+
+/// 16 rows of gate and the same of up, for the pairs of one expert, 8 kColumns at a time.
 template <WeightType kType, int kColumns>
 __device__ void GateUp(const MoeArgs& a) {
   using P = Product<kType, 2, kColumns>;
-  __shared__ float shared[kProductWarps * P::kWeightRows * P::kRows];
-  if (static_cast<int>(blockIdx.y) >= a.active[0]) return;
-  const int expert = a.active[1 + blockIdx.y];
-  const int g = Lane() / 4, first_row = static_cast<int>(blockIdx.x) * 16;
-  const std::uint16_t* weights[2];
-  const std::uint16_t* below[2];
-#pragma unroll
-  for (int m = 0; m < 2; ++m) {
-    const std::int64_t row = (2LL * expert + m) * a.expert_dim + first_row + g;
-    weights[m] = a.gate_up.data + row * a.hidden;
-    below[m] = weights[m] + 8 * a.hidden;
-  }
-  const int end = a.begins[expert + 1];
-  for (int first = a.begins[expert]; first < end; first += P::kRows) {
+  __shared__ float shared[P::kSharedFloats];
+  ExpertRows e;
+  const int g = Lane() / 4, first_row = static_cast<int>(blockIdx.x) * kMoeGateRows;
+  if (!FindExpertRows(a, P::kRows, e) || first_row >= e.width) return;
+  const std::int64_t at = static_cast<std::int64_t>(first_row + g) * a.hidden;
+  const std::uint16_t* const weights[2] = {e.gate + at, e.up + at};
+  const std::uint16_t* const below[2] = {weights[0] + 8 * a.hidden, weights[1] + 8 * a.hidden};
+  for (int first = e.begin; first < e.end; first += P::kRows) {
     const float* x[kColumns];
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const int i = first + 8 * c + g;
-      x[c] = i < end ? a.x + static_cast<std::int64_t>(a.pairs[i] / a.experts_per_token) * a.hidden
-                     : nullptr;
+      x[c] = i < e.end ? a.x + static_cast<std::int64_t>(e.Pair(i) / e.pairs_per_row) * a.hidden
+                       : nullptr;
     }
     P product;
     product.Multiply(weights, below, x, a.hidden);
@@ -54,108 +98,112 @@ __device__ void GateUp(const MoeArgs& a) {
       shared[column * P::kWeightRows + row] = sum;
     });
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < 16 * P::kRows; i += 32 * kProductWarps) {
-      const int row = i % 16, column = i / 16;
-      if (first + column >= end) continue;
+    for (int i = static_cast<int>(threadIdx.x); i < kMoeGateRows * P::kRows;
+         i += 32 * kProductWarps) {
+      const int row = i % kMoeGateRows, column = i / kMoeGateRows;
+      if (first + column >= e.end) continue;
       const float* const sums = shared + column * P::kWeightRows + row;
-      a.expert_hidden[static_cast<std::int64_t>(a.pairs[first + column]) * a.expert_dim +
-                      first_row + row] = Silu(sums[0]) * sums[16];
+      e.hidden[static_cast<std::int64_t>(e.Pair(first + column)) * e.width + first_row + row] =
+          Silu(sums[0]) * sums[kMoeGateRows];
     }
   }
 }
 
 template <WeightType kType, int kColumns>
 __device__ void Down(const MoeArgs& a) {
-  constexpr int kTiles = kLinearRows / 16;
+  constexpr int kTiles = kMoeDownRows / 16;
   using P = Product<kType, kTiles, kColumns>;
-  __shared__ float shared[kProductWarps * P::kWeightRows * P::kRows];
-  if (static_cast<int>(blockIdx.y) >= a.active[0]) return;
-  const int expert = a.active[1 + blockIdx.y];
-  const int g = Lane() / 4, first_row = static_cast<int>(blockIdx.x) * kLinearRows;
+  __shared__ float shared[P::kSharedFloats];
+  ExpertRows e;
+  if (!FindExpertRows(a, P::kRows, e)) return;
+  const int g = Lane() / 4, first_row = static_cast<int>(blockIdx.x) * kMoeDownRows;
   const std::uint16_t* weights[kTiles];
   const std::uint16_t* below[kTiles];
 #pragma unroll
   for (int m = 0; m < kTiles; ++m) {
-    const std::int64_t row = static_cast<std::int64_t>(expert) * a.hidden + first_row + 16 * m + g;
-    weights[m] = a.down.data + row * a.expert_dim;
-    below[m] = weights[m] + 8 * a.expert_dim;
+    weights[m] = e.down + static_cast<std::int64_t>(first_row + 16 * m + g) * e.width;
+    below[m] = weights[m] + 8 * e.width;
   }
-  const int end = a.begins[expert + 1];
-  for (int first = a.begins[expert]; first < end; first += P::kRows) {
+  for (int first = e.begin; first < e.end; first += P::kRows) {
     const float* x[kColumns];
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const int i = first + 8 * c + g;
-      x[c] = i < end ? a.expert_hidden + static_cast<std::int64_t>(a.pairs[i]) * a.expert_dim
-                     : nullptr;
+      x[c] = i < e.end ? e.hidden + static_cast<std::int64_t>(e.Pair(i)) * e.width : nullptr;
     }
     P product;
-    product.Multiply(weights, below, x, a.expert_dim);
+    product.Multiply(weights, below, x, e.width);
     __syncthreads();
     product.Join(shared, [&](int row, int column, float sum) {
-      if (first + column >= end) return;
-      a.expert_out[static_cast<std::int64_t>(a.pairs[first + column]) * a.hidden + first_row +
-                   row] = sum;
+      if (first + column >= e.end) return;
+      e.out[static_cast<std::int64_t>(e.Pair(first + column)) * a.hidden + first_row + row] = sum;
     });
   }
 }
 
-}  // namespace
-
-/// One warp per row: the k largest logits, ties to the lower expert, ascending; their softmax.
-extern "C" __global__ void __launch_bounds__(32 * kRouteWarps) kv8_moe_route(const MoeArgs a) {
+/// Routing of one row by one warp: the k largest logits, ties to the lower expert, ascending; their
+/// softmax. `chosen` is the warp's.
+__device__ void RouteRow(const MoeArgs& a, int row, int* chosen) {
   constexpr int kPerLane = kMaxExperts / 32;
-  __shared__ int chosen[kRouteWarps][kMaxExpertsPerToken];
-  const int row = static_cast<int>(blockIdx.x) * kRouteWarps + Warp();
-  if (row >= a.rows) return;
   const float* const logits = a.logits + static_cast<std::int64_t>(row) * a.experts;
-  unsigned taken = 0;  // bit i: expert Lane() + 32 i
-  Candidate own{0.0f, -1};
-  for (int n = 0; n < a.experts_per_token; ++n) {
-    own.expert = -1;
-    for (int i = 0; i < kPerLane && Lane() + 32 * i < a.experts; ++i) {
-      if ((taken >> i & 1u) != 0u) continue;
-      const float logit = logits[Lane() + 32 * i];
-      own.Take(isnan(logit) ? -Infinity() : logit, Lane() + 32 * i);
-    }
+  unsigned keys[kPerLane];  // 0: no such expert, or taken
 #pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) {
-      const float logit = __shfl_xor_sync(kFullWarp, own.logit, offset);
-      own.Take(logit, __shfl_xor_sync(kFullWarp, own.expert, offset));
+  for (int i = 0; i < kPerLane; ++i) {
+    const int expert = Lane() + 32 * i;
+    keys[i] = expert < a.experts ? LogitKey(logits[expert]) : 0u;
+  }
+  for (int n = 0; n < a.experts_per_token; ++n) {
+    unsigned best = 0;
+    int place = 0;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if (32 * i >= a.experts) break;
+      if (keys[i] > best) best = keys[i], place = i;
     }
-    if (own.expert % 32 == Lane()) taken |= 1u << (own.expert / 32);
-    if (Lane() == 0) chosen[Warp()][n] = own.expert;
+    const unsigned top = WarpMaximum(best);
+    // The lowest expert is the largest complement.
+    const unsigned own = static_cast<unsigned>(Lane() + 32 * place);
+    const unsigned expert = ~WarpMaximum(best == top ? ~own : 0u);
+    if (expert == own) {
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) keys[i] = i == place ? 0u : keys[i];
+    }
+    if (Lane() == 0) chosen[n] = static_cast<int>(expert);
   }
   __syncwarp();
   // Lane n has the n-th best; its place is the number of lower experts among the chosen.
   const bool valid = Lane() < a.experts_per_token;
-  const int expert = valid ? chosen[Warp()][Lane()] : 0;
+  const int expert = valid ? chosen[Lane()] : 0;
   int place = 0;
-  for (int n = 0; n < a.experts_per_token; ++n) place += chosen[Warp()][n] < expert ? 1 : 0;
-  const float top = logits[chosen[Warp()][0]];
+  for (int n = 0; n < a.experts_per_token; ++n) place += chosen[n] < expert ? 1 : 0;
+  const float top = logits[chosen[0]];
   __syncwarp();
-  if (valid) chosen[Warp()][place] = expert;
+  if (valid) chosen[place] = expert;
   __syncwarp();
-  const int mine = valid ? chosen[Warp()][Lane()] : 0;
+  const int mine = valid ? chosen[Lane()] : 0;
   const float weight = valid ? expf(logits[mine] - top) : 0.0f;
   const float sum = WarpSum(weight);
+  __syncwarp();  // chosen may be written again
   if (!valid) return;
   const std::int64_t at = static_cast<std::int64_t>(row) * a.experts_per_token + Lane();
   a.chosen[at] = mine;
   a.weights[at] = weight / sum;
 }
 
-/// One block: sorts the pairs of row and expert by expert. The order within an expert is free:
-/// columns of a product do not meet.
-extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_group(const MoeArgs a) {
-  __shared__ int counts[kMaxExperts];
-  __shared__ int sums[32], actives[32];
+struct GroupShared {
+  int counts[kMaxExperts];
+  int sums[32], actives[32];
+};
+
+/// By a block of kMaxExperts threads: sorts the pairs of row and expert by expert. The order within
+/// an expert is free: columns of a product do not meet.
+__device__ void GroupPairs(const MoeArgs& a, GroupShared& s) {
   const int expert = static_cast<int>(threadIdx.x), pairs = a.rows * a.experts_per_token;
-  counts[expert] = 0;
+  s.counts[expert] = 0;
   __syncthreads();
-  for (int i = expert; i < pairs; i += kMaxExperts) atomicAdd(&counts[a.chosen[i]], 1);
+  for (int i = expert; i < pairs; i += kMaxExperts) atomicAdd(&s.counts[a.chosen[i]], 1);
   __syncthreads();
-  const int count = counts[expert];
+  const int count = s.counts[expert];
   int begin = count, rank = count > 0 ? 1 : 0;  // inclusive sums over experts
 #pragma unroll
   for (int offset = 1; offset < 32; offset *= 2) {
@@ -163,26 +211,39 @@ extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_group(const Mo
     const int other_rank = __shfl_up_sync(kFullWarp, rank, offset);
     if (Lane() >= offset) begin += other, rank += other_rank;
   }
-  if (Lane() == 31) sums[Warp()] = begin, actives[Warp()] = rank;
+  if (Lane() == 31) s.sums[Warp()] = begin, s.actives[Warp()] = rank;
   __syncthreads();
-  for (int w = 0; w < Warp(); ++w) begin += sums[w], rank += actives[w];
+  for (int w = 0; w < Warp(); ++w) begin += s.sums[w], rank += s.actives[w];
   if (expert < a.experts) a.begins[expert + 1] = begin;
   if (expert == 0) a.begins[0] = 0;
   if (expert == kMaxExperts - 1) a.active[0] = rank;
   if (count > 0) a.active[rank] = expert;
-  counts[expert] = begin - count;  // where the next pair goes
+  s.counts[expert] = begin - count;  // where the next pair goes
   __syncthreads();
   for (int i = expert; i < pairs; i += kMaxExperts) {
-    a.pairs[atomicAdd(&counts[a.chosen[i]], 1)] = i;
+    a.pairs[atomicAdd(&s.counts[a.chosen[i]], 1)] = i;
   }
 }
 
-/// silu(gate) * up of the shared expert, over its gate.
-extern "C" __global__ void __launch_bounds__(kThreads) kv8_moe_activate(const MoeArgs a) {
-  const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  if (i >= a.shared_dim) return;
-  float* const row = a.shared_hidden + static_cast<std::int64_t>(blockIdx.y) * 2 * a.shared_dim;
-  row[i] = Silu(row[i]) * row[a.shared_dim + i];
+}  // namespace
+
+/// Many rows: a warp per row, then one block.
+extern "C" __global__ void __launch_bounds__(32 * kRouteWarps) kv8_moe_route(const MoeArgs a) {
+  __shared__ int chosen[kRouteWarps][kMaxExpertsPerToken];
+  const int row = static_cast<int>(blockIdx.x) * kRouteWarps + Warp();
+  if (row < a.rows) RouteRow(a, row, chosen[Warp()]);
+}
+extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_group(const MoeArgs a) {
+  __shared__ GroupShared shared;
+  GroupPairs(a, shared);
+}
+/// Few rows: both in one block.
+extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_route_group(const MoeArgs a) {
+  __shared__ int chosen[kMaxExperts / 32][kMaxExpertsPerToken];
+  __shared__ GroupShared shared;
+  for (int row = Warp(); row < a.rows; row += kMaxExperts / 32) RouteRow(a, row, chosen[Warp()]);
+  __syncthreads();  // what other warps chose is there
+  GroupPairs(a, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_moe_sum(const MoeArgs a) {

@@ -7,11 +7,15 @@ namespace kv8::cuda {
 
 inline constexpr std::int32_t kMaxExperts = 1024;
 inline constexpr std::int32_t kMaxExpertsPerToken = 32;
+/// Rows that are routed and grouped by one block instead of two kernels.
+inline constexpr std::int32_t kMoeOneBlockRows = 64;
+/// Rows of gate, and as many of up, that a block has; rows of down.
+inline constexpr std::int32_t kMoeGateRows = 16, kMoeDownRows = 32;
 
 /// The contract of ops/moe.h: routing, experts grouped by who chose them, shared expert, sum.
 ///
 /// Shapes   T rows, H hidden, E experts of width F, k experts_per_token, Fs shared width
-/// Limits   those of LinearArgs for H, F and Fs; F a multiple of 16; E <= kMaxExperts,
+/// Limits   those of LinearArgs for H, F and Fs; E <= kMaxExperts,
 ///          k <= min(E, kMaxExpertsPerToken); all weights of one type. NaN logits rank lowest.
 /// Effects  writes out; scratch is overwritten
 /// Order    every sum's order depends on the row's own experts alone
@@ -32,7 +36,7 @@ struct MoeArgs {
   std::int32_t* pairs;       // scratch [T*k]: t * k + place of the expert in row t
   float* expert_hidden;      // scratch [T*k,F]
   float* expert_out;         // scratch [T*k,H]
-  float* shared_hidden;      // scratch [T,2*Fs]
+  float* shared_hidden;      // scratch [T,Fs]
   float* shared_gate_value;  // scratch [T]
   float* shared_out;         // scratch [T,H]
   float* out;                // [T,H]

@@ -1,4 +1,10 @@
 // Products of stored weights with FP32 activations: what linear and the experts are made of.
+//
+// Whoever computes one, a sum has one order, which depends on the inner dimension alone. Pieces of
+// 32 are dealt to kProductShares shares in turn. Within a share the matrix units add up piece by
+// piece: its steps 0 and 1, of each the upper parts of the activations and then the lower ones,
+// where lane t holds values 8 t + 4 step to 8 t + 4 step + 3 of the piece. The shares are added to
+// zero in their order.
 #pragma once
 
 #include "ops/cuda/linear.h"
@@ -6,7 +12,9 @@
 
 namespace kv8::cuda {
 
-inline constexpr int kProductWarps = 4;
+inline constexpr int kProductPiece = 32;
+inline constexpr int kProductShares = 4;
+inline constexpr int kProductWarps = kProductShares;  // of a block that gives each a share
 
 /// Two neighbouring weights as FP16.
 template <WeightType kType>
@@ -18,13 +26,41 @@ __device__ __forceinline__ unsigned WeightPair(unsigned pair) {
   }
 }
 
+/// One step's weights of rows g and g + 8 of a tile, from the 16 bytes of a piece that a lane
+/// holds.
+template <WeightType kType>
+__device__ __forceinline__ void WeightFragment(unsigned (&fragment)[4], const uint4& above,
+                                               const uint4& below, int step) {
+  fragment[0] = WeightPair<kType>(step == 0 ? above.x : above.z);
+  fragment[1] = WeightPair<kType>(step == 0 ? below.x : below.z);
+  fragment[2] = WeightPair<kType>(step == 0 ? above.y : above.w);
+  fragment[3] = WeightPair<kType>(step == 0 ? below.y : below.w);
+}
+
+/// Four activations as two FP16 parts.
+struct SplitActivations {
+  uint2 high, low;
+
+  __device__ __forceinline__ explicit SplitActivations(const float4& v) {
+    high = make_uint2(PackHalf2(v.x, v.y), PackHalf2(v.z, v.w));
+    const float2 h0 = UnpackHalf2(high.x), h1 = UnpackHalf2(high.y);
+    low = make_uint2(PackHalf2(v.x - h0.x, v.y - h0.y), PackHalf2(v.z - h1.x, v.w - h1.y));
+  }
+};
+
 /// sums[m][c] = 16 weight rows times 8 activation rows, for kTiles tiles of weight rows and
-/// kColumns of activation rows. The block's warps share the inner dimension in pieces of 32: warp w
-/// takes every fourth, so the order of a sum depends on the inner dimension alone.
+/// kColumns of activation rows. Each warp of the block has its own share, so that together they
+/// read whole lines of memory; what keeps the memory busy is many small blocks.
 template <WeightType kType, int kTiles, int kColumns>
 struct Product {
   static constexpr int kWeightRows = 16 * kTiles;
   static constexpr int kRows = 8 * kColumns;
+  static constexpr int kSharedFloats = kProductWarps * kWeightRows * kRows;
+#if __CUDA_ARCH__ >= 750
+  static constexpr int kUnroll = kTiles == 1 ? 4 : 2;
+#else
+  static constexpr int kUnroll = 1;  // products are many instructions there
+#endif
 
   float sums[kTiles][kColumns][4] = {};
 
@@ -33,9 +69,9 @@ struct Product {
   __device__ void Multiply(const std::uint16_t* const (&weights)[kTiles],
                            const std::uint16_t* const (&weights_below)[kTiles],
                            const float* const (&x)[kColumns], int inner) {
-    const int t = Lane() % 4;
-#pragma unroll 2
-    for (int k = 32 * Warp() + 8 * t; k < inner; k += 32 * kProductWarps) {
+#pragma unroll kUnroll
+    for (int k = kProductPiece * Warp() + 8 * (Lane() % 4); k < inner;
+         k += kProductPiece * kProductShares) {
       uint4 above[kTiles], below[kTiles];
 #pragma unroll
       for (int m = 0; m < kTiles; ++m) {
@@ -44,19 +80,28 @@ struct Product {
       }
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        float4 first = make_float4(0.0f, 0.0f, 0.0f, 0.0f), second = first;
+        float4 values[2] = {};
         if (x[c] != nullptr) {
-          first = *reinterpret_cast<const float4*>(x[c] + k);
-          second = *reinterpret_cast<const float4*>(x[c] + k + 4);
+          values[0] = *reinterpret_cast<const float4*>(x[c] + k);
+          values[1] = *reinterpret_cast<const float4*>(x[c] + k + 4);
         }
-        Step(above, below, c, first, 0);
-        Step(above, below, c, second, 1);
+#pragma unroll
+        for (int step = 0; step < 2; ++step) {
+          const SplitActivations split(values[step]);
+#pragma unroll
+          for (int m = 0; m < kTiles; ++m) {
+            unsigned fragment[4];
+            WeightFragment<kType>(fragment, above[m], below[m], step);
+            MmaFp16(sums[m][c], fragment, split.high.x, split.high.y);
+            MmaFp16(sums[m][c], fragment, split.low.x, split.low.y);
+          }
+        }
       }
     }
   }
 
-  /// Adds up the warps' shares, in their order, and calls store(weight row, activation row, sum)
-  /// for each sum of the block. `shared` holds kProductWarps * kWeightRows * kRows floats.
+  /// Adds up the shares and calls store(weight row, activation row, sum) for each sum of the
+  /// block. `shared` holds kSharedFloats.
   template <class Store>
   __device__ void Join(float* shared, Store&& store) const {
     const int g = Lane() / 4, t = Lane() % 4;
@@ -73,28 +118,10 @@ struct Product {
     }
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < kWeightRows * kRows; i += 32 * kProductWarps) {
-      float sum = shared[i];
+      float sum = 0.0f;
 #pragma unroll
-      for (int w = 1; w < kProductWarps; ++w) sum += shared[w * kWeightRows * kRows + i];
+      for (int w = 0; w < kProductWarps; ++w) sum += shared[w * kWeightRows * kRows + i];
       store(i % kWeightRows, i / kWeightRows, sum);
-    }
-  }
-
- private:
-  /// Step `s` of the piece: four of the lane's eight values.
-  __device__ __forceinline__ void Step(const uint4 (&above)[kTiles], const uint4 (&below)[kTiles],
-                                       int c, const float4& v, int s) {
-    const unsigned high[2] = {PackHalf2(v.x, v.y), PackHalf2(v.z, v.w)};
-    const float2 h0 = UnpackHalf2(high[0]), h1 = UnpackHalf2(high[1]);
-    const unsigned low[2] = {PackHalf2(v.x - h0.x, v.y - h0.y), PackHalf2(v.z - h1.x, v.w - h1.y)};
-#pragma unroll
-    for (int m = 0; m < kTiles; ++m) {
-      const unsigned fragment[4] = {WeightPair<kType>(s == 0 ? above[m].x : above[m].z),
-                                    WeightPair<kType>(s == 0 ? below[m].x : below[m].z),
-                                    WeightPair<kType>(s == 0 ? above[m].y : above[m].w),
-                                    WeightPair<kType>(s == 0 ? below[m].y : below[m].w)};
-      MmaFp16(sums[m][c], fragment, high[0], high[1]);
-      MmaFp16(sums[m][c], fragment, low[0], low[1]);
     }
   }
 };

@@ -54,26 +54,61 @@ TEST_F(CudaDense, LinearMatchesTheOracle) {
   }
 }
 
+/// Every form of the product serves some number of rows here; all sum in the same order.
 TEST_F(CudaDense, LinearBitsDependOnTheRowAlone) {
-  constexpr std::int64_t kInner = 320, kRows = 40, kOut = 48;
-  const DeviceWeight weight(device(), stream(), DType::kBF16, kOut, kInner, 1);
-  const OnDevice<float> x = Upload(RandomValues(kRows * kInner, 2));
-  const auto run = [&](std::int64_t first, std::int64_t rows) {
-    const OnDevice<float> out = Filled<float>(rows * kOut, 0xFF);
-    EXPECT_TRUE(ops()
-                    .Linear(stream(), {.x = x.data() + first * kInner,
-                                       .x_stride = kInner,
-                                       .rows = static_cast<std::int32_t>(rows),
-                                       .inner = kInner,
-                                       .count = 1,
-                                       .outputs = {{weight.array(), out.data(), kOut}}})
-                    .ok());
-    return out.Read();
+  struct Shape {
+    std::int64_t inner, outs, rows;
   };
-  const std::vector<float> all = run(0, kRows);
-  for (const std::int64_t row : {0, 7, 8, 39}) {
-    ExpectSameBits(run(row, 1), std::span(all).subspan(static_cast<std::size_t>(row * kOut), kOut));
+  // The second is large enough for whole tiles, the third for many blocks.
+  for (const auto& [inner, outs, all_rows] :
+       {Shape{320, 48, 40}, Shape{96, 12'200, 70}, Shape{2592, 16'400, 65}}) {
+    const DeviceWeight weight(device(), stream(), DType::kBF16, outs, inner, 1);
+    const OnDevice<float> x = Upload(RandomValues(all_rows * inner, 2));
+    const auto run = [&](std::int64_t first, std::int64_t rows) {
+      const OnDevice<float> out = Filled<float>(rows * outs, 0xFF);
+      EXPECT_TRUE(ops()
+                      .Linear(stream(), {.x = x.data() + first * inner,
+                                         .x_stride = inner,
+                                         .rows = static_cast<std::int32_t>(rows),
+                                         .inner = static_cast<std::int32_t>(inner),
+                                         .count = 1,
+                                         .outputs = {{weight.array(), out.data(), outs}}})
+                      .ok());
+      return out.Read();
+    };
+    const std::vector<float> all = run(0, all_rows);
+    for (const auto& [first, rows] : {std::pair<std::int64_t, std::int64_t>{0, 1},
+                                      {7, 8},
+                                      {8, 9},
+                                      {3, 33},
+                                      {all_rows - 1, 1}}) {
+      ExpectSameBits(run(first, rows),
+                     std::span(all).subspan(static_cast<std::size_t>(first * outs),
+                                            static_cast<std::size_t>(rows * outs)));
+    }
   }
+}
+
+TEST_F(CudaDense, LinearSplitsAreProductsOfTheirOwn) {
+  constexpr std::int64_t kInner = 256, kOuts = 2570, kRows = 40;  // enough for whole tiles
+  const DeviceWeight weight(device(), stream(), DType::kF16, kOuts, kInner, 1);
+  const std::vector<float> x = RandomValues(kRows * kInner, 2);
+  const OnDevice<float> in = Upload(x), out = Filled<float>(4 * kRows * kOuts, 0xFF);
+  ASSERT_TRUE(ops()
+                  .Linear(stream(), {.x = in.data(),
+                                     .x_stride = kInner,
+                                     .rows = kRows,
+                                     .inner = kInner,
+                                     .count = 1,
+                                     .outputs = {{weight.array(), out.data(), kOuts}},
+                                     .splits = 4})
+                  .ok());
+  const std::vector<float> parts = out.Read();
+  std::vector<float> expected(kRows * kOuts), sums(kRows * kOuts);
+  const LinearPart part{weight.view(), Matrix(expected.data(), kRows, kOuts)};
+  reference::Linear(Context(), ConstMatrix(x.data(), kRows, kInner), {&part, 1});
+  for (std::size_t i = 0; i < parts.size(); ++i) sums[i % sums.size()] += parts[i];
+  ExpectClose(sums, expected, tolerance::kLinear);
 }
 
 TEST_F(CudaDense, LinearRefusesWhatItHasNoKernelFor) {
@@ -162,37 +197,82 @@ Mixed ExpectedMix(const Mixer& mixer, const std::vector<float>& streams, bool wi
   return mixed;
 }
 
+/// The first half becomes the sum of both.
+void AddHalves(std::vector<float>& values) {
+  const std::size_t half = values.size() / 2;
+  for (std::size_t i = 0; i < half; ++i) values[i] += values[half + i];
+}
+
+/// Operands of one call; scratch starts as NaN. y comes in two parts.
+struct MixOperands {
+  MixOperands(Device& device, DeviceStream& stream, const Mixer& mixer, std::int64_t rows)
+      : streams(RandomValues(rows * kWidth, 5, 2.0f)),
+        y(RandomValues(2 * rows * kHidden, 6)),
+        weights(RandomValues(rows * kStreams, 7)),
+        device_streams(device, stream, streams),
+        device_y(device, stream, y),
+        gain(device, stream, mixer.gain),
+        normed(device, stream, Nan(rows * kWidth)),
+        parts(device, stream, Nan(rows * kWidth)),
+        low(device, stream, Nan(rows * kLow)),
+        x(device, stream, Nan(rows * kHidden)),
+        inject(device, stream, weights),
+        args{.y = device_y.data(),
+             .streams = device_streams.data(),
+             .gain = gain.data(),
+             .down = mixer.down.array(),
+             .up = mixer.up.array(),
+             .inject_weight = mixer.inject.array(),
+             .rows = static_cast<std::int32_t>(rows),
+             .stream_count = kStreams,
+             .hidden = kHidden,
+             .eps = 1e-6f,
+             .normed = normed.data(),
+             .parts = parts.data(),
+             .low = low.data(),
+             .x = x.data(),
+             .inject = inject.data(),
+             .y_parts = 2} {}
+  static std::vector<float> Nan(std::int64_t count) {
+    return std::vector<float>(static_cast<std::size_t>(count), NAN);
+  }
+
+  std::vector<float> streams, y, weights;
+  OnDevice<float> device_streams, device_y, gain, normed, parts, low, x, inject;
+  HyperMixArgs args;
+};
+
 TEST_F(CudaDense, HyperMixMatchesTheOracle) {
+  const Mixer mixer(device(), stream(), DType::kBF16, kStreams, kHidden, kLow);
   for (const std::int64_t rows : {1, 3, 33}) {
     for (const bool with_inject : {true, false}) {
-      const Mixer mixer(device(), stream(), DType::kBF16, kStreams, kHidden, kLow);
-      const std::vector<float> streams = RandomValues(rows * kWidth, 5, 2.0f);
-      const OnDevice<float> in = Upload(streams), gain = Upload(mixer.gain),
-                            normed = Filled<float>(rows * kWidth, 0xFF),
-                            low = Filled<float>(rows * kLow, 0xFF),
-                            gates = Filled<float>(rows * kWidth, 0xFF),
-                            x = Filled<float>(rows * kHidden, 0xFF),
-                            inject = Filled<float>(rows * kStreams, 0);
-      const HyperMixArgs args{.streams = in.data(),
-                              .gain = gain.data(),
-                              .down = mixer.down.array(),
-                              .up = mixer.up.array(),
-                              .inject_weight = with_inject ? mixer.inject.array() : WeightArray{},
-                              .rows = static_cast<std::int32_t>(rows),
-                              .stream_count = kStreams,
-                              .hidden = kHidden,
-                              .eps = 1e-6f,
-                              .normed = normed.data(),
-                              .low = low.data(),
-                              .gates = gates.data(),
-                              .x = x.data(),
-                              .inject = inject.data()};
-      ASSERT_TRUE(ops().HyperMix(stream(), args).ok());
-      const Mixed expected = ExpectedMix(mixer, streams, with_inject);
-      ExpectClose(x.Read(), expected.x, tolerance::kHyperMix);
-      ExpectClose(inject.Read(), expected.inject, tolerance::kHyperMix);
+      MixOperands mix(device(), stream(), mixer, rows);
+      const bool combine = rows != 3;
+      if (!combine) mix.args.y = nullptr;
+      if (!with_inject) mix.args.inject_weight = {};
+      ASSERT_TRUE(ops().HyperMix(stream(), mix.args).ok());
+      if (combine) {
+        AddHalves(mix.y);
+        reference::HyperCombine(Context(), ConstMatrix(mix.y.data(), rows, kHidden),
+                                ConstMatrix(mix.weights.data(), rows, kStreams),
+                                Matrix(mix.streams.data(), rows, kWidth));
+      }
+      const Mixed expected = ExpectedMix(mixer, mix.streams, with_inject);
+      ExpectClose(mix.device_streams.Read(), mix.streams, tolerance::kRounding);
+      ExpectClose(mix.x.Read(), expected.x, tolerance::kHyperMix);
+      ExpectClose(mix.inject.Read(), with_inject ? expected.inject : mix.weights,
+                  tolerance::kHyperMix);
     }
   }
+}
+
+TEST_F(CudaDense, HyperMixRefusesOtherNumbersOfStreams) {
+  const Mixer mixer(device(), stream(), DType::kBF16, 2, kHidden, kLow);
+  const Result<void> refused = ops().HyperMix(
+      stream(),
+      {.down = mixer.down.array(), .up = mixer.up.array(), .stream_count = 2, .hidden = kHidden});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
 }
 
 TEST_F(CudaDense, HyperCombineMatchesTheOracle) {

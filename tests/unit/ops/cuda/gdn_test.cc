@@ -83,6 +83,11 @@ struct Operands {
         conv_state(device, stream, of.conv_state),
         state(device, stream, of.state),
         convolved(device, stream, std::vector<float>(of.qkv.size(), NAN)),
+        chunks(device, stream,
+               std::vector<float>(static_cast<std::size_t>(GdnChunkFloats(
+                                      of.rows, static_cast<std::int64_t>(of.counts.size()),
+                                      of.config.value_heads)),
+                                  NAN)),
         out(device, stream, std::vector<float>(of.z.size(), NAN)) {}
 
   GdnArgs Args(const SlicesView& slices, std::int32_t max_rows) const {
@@ -104,16 +109,20 @@ struct Operands {
             .conv_state = conv_state.data(),
             .state = state.data(),
             .convolved = convolved.data(),
+            .chunks = chunks.data(),
             .out = out.data()};
   }
 
   const Case& test;
-  OnDevice<float> qkv, z, b, a, conv, decay, dt_bias, norm, conv_state, state, convolved, out;
+  OnDevice<float> qkv, z, b, a, conv, decay, dt_bias, norm, conv_state, state, convolved, chunks,
+      out;
 };
+
+using Form = Result<void> (CudaOps::*)(DeviceStream&, const GdnArgs&) const;
 
 /// Runs the case, at most `most` rows of each slice at a time.
 Case::Outputs RunGdn(Device& device, DeviceStream& stream, const CudaOps& ops, const Case& test,
-                     std::int32_t most) {
+                     std::int32_t most, Form form = &CudaOps::Gdn) {
   const Operands operands(device, stream, test);
   const std::int32_t longest = *std::max_element(test.counts.begin(), test.counts.end());
   for (std::int32_t done = 0; done < longest; done += most) {
@@ -128,7 +137,7 @@ Case::Outputs RunGdn(Device& device, DeviceStream& stream, const CudaOps& ops, c
     const SlicesView slices{slot.data(), begin.data(), count.data(),
                             static_cast<std::int32_t>(slots.size())};
     const Result<void> launched =
-        ops.Gdn(stream, operands.Args(slices, *std::max_element(counts.begin(), counts.end())));
+        (ops.*form)(stream, operands.Args(slices, *std::max_element(counts.begin(), counts.end())));
     EXPECT_TRUE(launched.ok()) << launched.error().ToString();
     EXPECT_TRUE(stream.Synchronize().ok());
   }
@@ -170,6 +179,50 @@ TEST_F(CudaGdn, AnyCutOfASequenceGivesTheSameBits) {
   }
 }
 
+TEST_F(CudaGdn, ChunksMatchTheOracle) {
+  for (const auto& [keys, values, dim] :
+       {std::tuple{4, 8, 32}, std::tuple{2, 6, 128}, std::tuple{1, 1, 128}}) {
+    const Case test(keys, values, dim, {1, 63, 64, 65, 2, 200, 128});
+    const Case::Outputs actual =
+        RunGdn(device(), stream(), ops(), test, 1000, &CudaOps::GdnPrefill);
+    ExpectClose(actual, test.Expected(reference::GdnPrefill));
+    ExpectClose(actual, test.Expected(reference::GdnDecode));
+  }
+}
+
+/// Calls that end between chunks carry the state exactly; neighbours do not matter.
+TEST_F(CudaGdn, ChunksGiveTheSameBitsInAnyAllowedCut) {
+  const Case test(2, 6, 128, {260, 3, 65, 128});
+  const Case::Outputs whole = RunGdn(device(), stream(), ops(), test, 1000, &CudaOps::GdnPrefill);
+  for (const std::int32_t most : {64, 128}) {
+    const Case::Outputs cut = RunGdn(device(), stream(), ops(), test, most, &CudaOps::GdnPrefill);
+    EXPECT_EQ(std::memcmp(cut.out.data(), whole.out.data(), whole.out.size() * 4), 0) << most;
+    EXPECT_EQ(cut.state, whole.state);
+    EXPECT_EQ(cut.conv_state, whole.conv_state);
+  }
+}
+
+/// Zeros of a chunk's triangular matrices meet later rows: their NaNs must not reach earlier ones.
+TEST_F(CudaGdn, ChunksKeepNaNsFromEarlierRows) {
+  for (const int operand : {0, 1, 2}) {
+    Case test(1, 2, 32, {100, 70});
+    const std::size_t row = 37, width = operand == 0 ? test.qkv.size() / 170 : 2;
+    std::vector<float>& values = operand == 0 ? test.qkv : operand == 1 ? test.b : test.a;
+    values[row * width + (operand == 0 ? width - 5 : 1)] = NAN;
+    const Case::Outputs expected = test.Expected(reference::GdnDecode);
+    const Case::Outputs actual =
+        RunGdn(device(), stream(), ops(), test, 1000, &CudaOps::GdnPrefill);
+    ASSERT_TRUE(std::isfinite(expected.out[36 * 64 + 63]));
+    ASSERT_TRUE(std::isnan(expected.out[37 * 64 + 63]));
+    for (std::size_t i = 0; i < expected.out.size(); ++i) {
+      ASSERT_EQ(std::isnan(actual.out[i]), std::isnan(expected.out[i])) << operand << " " << i;
+    }
+    for (std::size_t i = 0; i < expected.state.size(); ++i) {
+      ASSERT_EQ(std::isnan(actual.state[i]), std::isnan(expected.state[i])) << operand << " " << i;
+    }
+  }
+}
+
 /// A zero key and query, and gates so extreme that softplus or a decay could overflow (NUM-21, 22).
 TEST_F(CudaGdn, ExtremesStayFinite) {
   Case test(4, 8, 32, {3, 2});
@@ -177,19 +230,31 @@ TEST_F(CudaGdn, ExtremesStayFinite) {
   std::fill(test.conv_state.begin(), test.conv_state.end(), 0.0f);
   for (std::size_t i = 0; i < test.a.size(); ++i) test.a[i] = i % 2 == 0 ? 200.0f : -200.0f;
   for (std::size_t i = 0; i < test.b.size(); ++i) test.b[i] = i % 3 == 0 ? 200.0f : -200.0f;
-  const Case::Outputs actual = RunGdn(device(), stream(), ops(), test, 1000);
-  for (const float value : actual.out) ASSERT_TRUE(std::isfinite(value));
-  ExpectClose(actual, test.Expected(reference::GdnDecode));
+  for (const Form form : {&CudaOps::Gdn, &CudaOps::GdnPrefill}) {
+    const Case::Outputs actual = RunGdn(device(), stream(), ops(), test, 1000, form);
+    for (const float value : actual.out) ASSERT_TRUE(std::isfinite(value));
+    ExpectClose(actual, test.Expected(reference::GdnDecode));
+  }
+}
+
+/// Log decays whose sum over a chunk leaves FP32 no digits for their differences.
+TEST_F(CudaGdn, ChunksForgetAndRemember) {
+  Case test(1, 2, 32, {130});
+  for (std::size_t i = 0; i < test.a.size(); ++i) test.a[i] = i % 14 < 2 ? 500.0f : -6.0f;
+  ExpectClose(RunGdn(device(), stream(), ops(), test, 1000, &CudaOps::GdnPrefill),
+              test.Expected(reference::GdnDecode));
 }
 
 /// The unnormalised read passes FP16's range (NUM-23).
 TEST_F(CudaGdn, LargeStatesKeepTheirDirection) {
   Case test(1, 1, 128, {2});
   for (float& s : test.state) s *= 1e6f;
-  const Case::Outputs actual = RunGdn(device(), stream(), ops(), test, 1000);
   const Case::Outputs expected = test.Expected(reference::GdnDecode);
-  for (std::size_t i = 0; i < actual.out.size(); ++i) {
-    ASSERT_NEAR(actual.out[i], expected.out[i], 1e-3f) << i;
+  for (const Form form : {&CudaOps::Gdn, &CudaOps::GdnPrefill}) {
+    const Case::Outputs actual = RunGdn(device(), stream(), ops(), test, 1000, form);
+    for (std::size_t i = 0; i < actual.out.size(); ++i) {
+      ASSERT_NEAR(actual.out[i], expected.out[i], 1e-3f) << i;
+    }
   }
 }
 

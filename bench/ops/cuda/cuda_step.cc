@@ -1,0 +1,348 @@
+// A whole decode step at the released model's dimensions as one graph: embedding, layers in the
+// model's order (three GDN, one QSA), final mix, head, greedy choice. The floor is the bytes of
+// every weight in use and every state, key and value that the step must move once, over the
+// bandwidth of a copy in the same run. Prints Markdown.
+//
+//   cuda_step [layers]    multiples of 4; each takes 5.2 GB
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "bench_device.h"
+#include "operands.h"
+#include "released_model.h"
+
+namespace kv8::bench {
+namespace {
+
+using namespace kv8::cuda;
+
+constexpr std::int64_t kContext = 32'768;
+constexpr int kLayersPerQsa = 4;
+/// The output projections have few rows of weights; the next norm adds up the parts.
+constexpr int kOutSplits = 4;
+
+/// Everything of one layer that is its own; scratch is shared by all.
+struct Layer {
+  HyperMixArgs attention_mix, expert_mix;
+  LinearArgs in, out;
+  GdnArgs gdn;  // unless it is a QSA layer
+  bool qsa;
+  QsaStoreArgs store;
+  SelectBlocksArgs select;
+  SparseAttentionArgs attention;
+  MoeArgs experts;
+};
+
+class Step {
+ public:
+  Step(BenchDevice& b, int layers, int rows, PageType type) : b_(b), rows_(rows), type_(type) {
+    streams_ = b.Floats(rows_ * kWidth);
+    y_ = b.Floats(kOutSplits * rows_ * kHidden);
+    MakeRows();
+    MakeScratch();
+    for (int i = 0; i < layers; ++i) layers_.push_back(MakeLayer(i));
+    final_mix_ = Mix(false);
+    final_mix_.y = y_;
+    embed_ = {.ids = b.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(rows), 7)),
+              .table = b.Weight(kVocab, kHidden),
+              .rows = rows,
+              .hidden = kHidden,
+              .streams = kStreams,
+              .out = streams_};
+    head_ = Product(final_mix_.x, kHidden, {{b.Weight(kVocab, kHidden), b.Floats(rows_ * kVocab)}});
+    argmax_ = {.logits = head_.outputs[0].out,
+               .stride = kVocab,
+               .rows = rows,
+               .vocab = kVocab,
+               .parts = reinterpret_cast<std::uint64_t*>(b.Allocate(rows_ * kMaxArgmaxParts * 8)),
+               .tickets = Zeros(rows),
+               .tokens = b.Ints(rows_)};
+  }
+
+  void Launch() {
+    const CudaOps& ops = b_.ops();
+    Must(ops.Embed(b_.stream(), embed_));
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      layers_[i].attention_mix.y = i == 0 ? nullptr : y_;
+      Launch(layers_[i]);
+    }
+    Must(ops.HyperMix(b_.stream(), final_mix_));
+    Must(ops.Linear(b_.stream(), head_));
+    Must(ops.Argmax(b_.stream(), argmax_));
+  }
+
+  /// After a launch: the experts in use are counted.
+  double Bytes() {
+    double bytes = 2.0 * kVocab * kHidden + MixBytes();
+    for (const Layer& layer : layers_) {
+      std::int32_t active = 0;
+      Must(b_.stream().Copy(&active, layer.experts.active, sizeof active));
+      Must(b_.stream().Synchronize());
+      bytes +=
+          2 * MixBytes() + WeightBytes(layer.in) + WeightBytes(layer.out) + ExpertBytes(active);
+      const double element = type_ == PageType::kE4M3 ? 1 : 2;
+      bytes += static_cast<double>(rows_) *
+               (layer.qsa ? 4.0 * kBudget * 2 * kKvHeads * kHeadDim * element +
+                                kContext / 4.0 * kIndexDim * 2
+                          : 2.0 * kGdnState * 4);
+    }
+    return bytes;
+  }
+
+  /// Tokens that a step chose, each of its row; none is NaN.
+  bool Finite() {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows_));
+    Must(b_.stream().Copy(tokens.data(), argmax_.tokens, rows_ * 4));
+    Must(b_.stream().Synchronize());
+    for (const std::int32_t token : tokens) {
+      if (token == kNoToken) return false;
+    }
+    return true;
+  }
+
+ private:
+  static double MixBytes() { return 2.0 * kWidth * (2 * kLowRank + kStreams); }
+  static double WeightBytes(const LinearArgs& args) {
+    double bytes = 0;
+    for (int i = 0; i < args.count; ++i) bytes += 2.0 * args.outputs[i].weight.rows * args.inner;
+    return bytes;
+  }
+
+  std::int32_t* Zeros(std::int64_t count) {
+    return b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(count)));
+  }
+
+  void MakeRows() {
+    std::vector<std::int32_t> index;
+    for (int i = 0; i < rows_; ++i) index.push_back(i);
+    index_ = b_.Upload(index);
+    ones_ = b_.Upload(std::vector<std::int32_t>(index.size(), 1));
+    const std::vector<std::int64_t> positions(index.size(), kContext - 1);
+    row_view_ = {index_, b_.Upload(positions), static_cast<std::int32_t>(rows_)};
+    sequences_ = MakeSequences(b_, rows_, kContext);
+  }
+
+  void MakeScratch() {
+    mix_ = {.streams = streams_,
+            .rows = static_cast<std::int32_t>(rows_),
+            .stream_count = kStreams,
+            .hidden = kHidden,
+            .eps = 1e-6f,
+            .normed = b_.Floats(rows_ * kWidth),
+            .parts = b_.Floats(rows_ * kWidth),
+            .low = b_.Floats(rows_ * kLowRank),
+            .x = b_.Floats(rows_ * kHidden),
+            .inject = b_.Floats(rows_ * kStreams)};
+    core_ = b_.Floats(rows_ * kQueryHeads * kHeadDim);
+    wide_ = b_.Floats(rows_ * 2 * kQueryHeads * kHeadDim);
+  }
+
+  HyperMixArgs Mix(bool inject) {
+    HyperMixArgs mix = mix_;
+    mix.gain = b_.RandomFloats(kWidth);
+    mix.down = b_.Weight(kLowRank, kWidth);
+    mix.up = b_.Weight(kWidth, kLowRank);
+    if (inject) mix.inject_weight = b_.Weight(kStreams, kWidth);
+    return mix;
+  }
+
+  LinearArgs Product(const float* x, std::int32_t inner,
+                     const std::vector<std::pair<WeightArray, float*>>& outputs) {
+    LinearArgs args{.x = x,
+                    .x_stride = inner,
+                    .rows = static_cast<std::int32_t>(rows_),
+                    .inner = inner,
+                    .count = static_cast<std::int32_t>(outputs.size())};
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      args.outputs[i] = {outputs[i].first, outputs[i].second, outputs[i].first.rows};
+    }
+    return args;
+  }
+
+  Layer MakeLayer(int index) {
+    Layer layer{};
+    layer.qsa = index % kLayersPerQsa == kLayersPerQsa - 1;
+    layer.attention_mix = Mix(true);
+    layer.expert_mix = Mix(true);
+    layer.expert_mix.y = y_;
+    layer.expert_mix.y_parts = kOutSplits;
+    layer.out =
+        Product(core_, kQueryHeads * kHeadDim, {{b_.Weight(kHidden, kQueryHeads * kHeadDim), y_}});
+    layer.out.splits = kOutSplits;
+    if (layer.qsa) {
+      MakeQsa(layer);
+    } else {
+      MakeGdn(layer);
+    }
+    layer.experts = ExpertOperands(b_, rows_);
+    layer.experts.x = layer.expert_mix.x;
+    layer.experts.out = y_;
+    return layer;
+  }
+
+  void MakeGdn(Layer& layer) {
+    const auto weight = [&](std::int64_t outs) {
+      return std::pair(b_.Weight(outs, kHidden), b_.Floats(rows_ * outs));
+    };
+    layer.in = Product(mix_.x, kHidden,
+                       {weight(kGdnChannels), weight(kValueHeads * kGdnDim), weight(kValueHeads),
+                        weight(kValueHeads)});
+    layer.gdn = {.slices = {index_, index_, ones_, static_cast<std::int32_t>(rows_)},
+                 .max_rows = 1,
+                 .key_heads = kKeyHeads,
+                 .value_heads = kValueHeads,
+                 .key_dim = kGdnDim,
+                 .value_dim = kGdnDim,
+                 .eps = 1e-6f,
+                 .qkv = layer.in.outputs[0].out,
+                 .z = layer.in.outputs[1].out,
+                 .b = layer.in.outputs[2].out,
+                 .a = layer.in.outputs[3].out,
+                 .conv = b_.RandomFloats(kGdnChannels * 4),
+                 .decay = b_.Upload(std::vector<float>(kValueHeads, -0.1f)),
+                 .dt_bias = b_.RandomFloats(kValueHeads),
+                 .norm = b_.RandomFloats(kGdnDim),
+                 .conv_state = b_.RandomFloats(rows_ * 3 * kGdnChannels),
+                 .state = b_.RandomFloats(rows_ * kGdnState, 0.1f),
+                 .convolved = wide_,
+                 .out = core_};
+  }
+
+  static constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
+
+  void MakeQsa(Layer& layer) {
+    const auto weight = [&](std::int64_t outs) {
+      return std::pair(b_.Weight(outs, kHidden), b_.Floats(rows_ * outs));
+    };
+    layer.in = Product(mix_.x, kHidden,
+                       {weight(2 * kHeads), weight(kKvHeads * kHeadDim),
+                        weight(kKvHeads * kHeadDim), weight((kIndexHeads + 1) * kIndexDim)});
+    MakeStore(layer);
+    MakeSelect(layer);
+    MakeAttention(layer);
+  }
+
+  void MakeStore(Layer& layer) {
+    layer.store = {.rows = row_view_,
+                   .tables = sequences_.tables,
+                   .query_gate = layer.in.outputs[0].out,
+                   .key = layer.in.outputs[1].out,
+                   .value = layer.in.outputs[2].out,
+                   .index_qk = layer.in.outputs[3].out,
+                   .q_gain = b_.RandomFloats(kHeadDim),
+                   .k_gain = b_.RandomFloats(kHeadDim),
+                   .index_q_gain = b_.RandomFloats(kIndexDim),
+                   .index_k_gain = b_.RandomFloats(kIndexDim),
+                   .inv_freq = b_.RandomFloats(kRotaryDim / 2),
+                   .eps = 1e-6f,
+                   .query_heads = kQueryHeads,
+                   .rotary_dim = kRotaryDim,
+                   .index_heads = kIndexHeads,
+                   .block_tokens = 4,
+                   .kv = KvPool(b_, sequences_.blocks, type_),
+                   .index = IndexPool(b_, sequences_.blocks),
+                   .index_ring = b_.RandomFloats(rows_ * kRingTokens * kIndexDim),
+                   .query = wide_,
+                   .index_query = b_.Floats(rows_ * kIndexHeads * kIndexDim),
+                   .saturation = b_.Upload(std::vector<unsigned long long>(2))};
+  }
+
+  void MakeSelect(Layer& layer) {
+    const std::int64_t most = kContext / 4;
+    layer.select = {.rows = row_view_,
+                    .tables = sequences_.tables,
+                    .index = layer.store.index,
+                    .index_heads = kIndexHeads,
+                    .block_tokens = 4,
+                    .budget_blocks = kBudget,
+                    .max_blocks = static_cast<std::int32_t>(most),
+                    .index_query = layer.store.index_query,
+                    .scores = b_.Floats(rows_ * most),
+                    .blocks = b_.Ints(rows_ * kBudget),
+                    .counts = b_.Ints(rows_)};
+  }
+
+  void MakeAttention(Layer& layer) {
+    const SparseAttentionScratch sizes =
+        SparseAttentionScratchBytes(rows_, kQueryHeads, kKvHeads, kHeadDim, kBudget);
+    layer.attention = {.rows = row_view_,
+                       .tables = sequences_.tables,
+                       .kv = layer.store.kv,
+                       .query_heads = kQueryHeads,
+                       .block_tokens = 4,
+                       .budget_blocks = kBudget,
+                       .query = layer.store.query,
+                       .gate = layer.store.query_gate + kHeadDim,
+                       .gate_stride = 2 * kHeads,
+                       .gate_head_stride = 2 * kHeadDim,
+                       .blocks = layer.select.blocks,
+                       .counts = layer.select.counts,
+                       .partials = b_.Floats(sizes.partials / 4),
+                       .softmax = b_.Floats(sizes.softmax / 4),
+                       .tickets = Zeros(sizes.tickets / 4),
+                       .out = core_};
+  }
+
+  void Launch(const Layer& layer) {
+    const CudaOps& ops = b_.ops();
+    DeviceStream& stream = b_.stream();
+    Must(ops.HyperMix(stream, layer.attention_mix));
+    Must(ops.Linear(stream, layer.in));
+    if (layer.qsa) {
+      Must(ops.QsaStore(stream, layer.store));
+      Must(ops.SelectBlocks(stream, layer.select));
+      Must(ops.SparseAttention(stream, layer.attention));
+    } else {
+      Must(ops.Gdn(stream, layer.gdn));
+    }
+    Must(ops.Linear(stream, layer.out));
+    Must(ops.HyperMix(stream, layer.expert_mix));
+    Must(ops.Moe(stream, layer.experts));
+  }
+
+  BenchDevice& b_;
+  std::int64_t rows_;
+  PageType type_;
+  float *streams_, *y_, *core_, *wide_;
+  std::int32_t *index_, *ones_;
+  RowsView row_view_;
+  Sequences sequences_;
+  HyperMixArgs mix_, final_mix_;
+  EmbedArgs embed_;
+  std::vector<Layer> layers_;
+  LinearArgs head_;
+  ArgmaxArgs argmax_;
+};
+
+int Run(int layers) {
+  BenchDevice b;
+  const double bytes_per_us = b.CopyBandwidth();
+  fmt::print(
+      "\n| decode step, {} layers and head, context {} | rows | us | floor us | of floor |\n"
+      "| --- | --- | --- | --- | --- |\n",
+      layers, kContext);
+  for (const PageType type : {PageType::kE4M3, PageType::kFp16}) {
+    for (const int rows : {1, 16, 64}) {
+      if (type == PageType::kFp16 && rows != 64) continue;
+      Step step(b, layers, rows, type);
+      const double us = b.MedianMicroseconds(1, [&](int) { step.Launch(); });
+      if (!step.Finite()) {
+        fmt::print(stderr, "a logit is not finite\n");
+        return 1;
+      }
+      const double floor = step.Bytes() / bytes_per_us;
+      fmt::print("| {} cache | {} | {:.0f} | {:.0f} | {:.0f}% |\n",
+                 type == PageType::kE4M3 ? "E4M3" : "FP16", rows, us, floor, 100 * floor / us);
+      b.Clear();
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace kv8::bench
+
+int main(int count, char** arguments) {
+  return kv8::bench::Run(count > 1 ? std::atoi(arguments[1]) : 8);
+}

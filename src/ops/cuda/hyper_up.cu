@@ -1,0 +1,62 @@
+// The last part of a hyper-connection's mix: x = mean over streams of sigmoid(up . low) * normed.
+// Contract: dense.h.
+#include "ops/cuda/dense.h"
+#include "ops/cuda/product.cuh"
+
+namespace kv8::cuda {
+namespace {
+
+/// A block has eight dimensions of all four streams: tile m's upper half is stream 2 m, its lower
+/// half stream 2 m + 1. Blocks: x over dimensions, y over 8 kColumns rows.
+template <WeightType kType, int kColumns>
+__device__ void HyperUp(const HyperMixArgs& a) {
+  using P = Product<kType, kHyperStreams / 2, kColumns>;
+  __shared__ float shared[P::kSharedFloats];
+  const int g = Lane() / 4, dim = static_cast<int>(blockIdx.x) * 8;
+  const int first = static_cast<int>(blockIdx.y) * P::kRows, low = a.down.rows;
+  const std::uint16_t* weights[kHyperStreams / 2];
+  const std::uint16_t* below[kHyperStreams / 2];
+#pragma unroll
+  for (int m = 0; m < kHyperStreams / 2; ++m) {
+    weights[m] = a.up.data + (2LL * m * a.hidden + dim + g) * low;
+    below[m] = weights[m] + static_cast<std::int64_t>(a.hidden) * low;
+  }
+  const float* x[kColumns];
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) {
+    const int row = first + 8 * c + g;
+    x[c] = row < a.rows ? a.low + static_cast<std::int64_t>(row) * low : nullptr;
+  }
+  P product;
+  product.Multiply(weights, below, x, low);
+  product.Join(
+      shared, [&](int row, int column, float sum) { shared[column * P::kWeightRows + row] = sum; });
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * P::kRows; i += 32 * kProductWarps) {
+    const int d = i % 8;
+    const std::int64_t row = first + i / 8;
+    if (row >= a.rows) continue;
+    float sum = 0.0f;
+#pragma unroll
+    for (int s = 0; s < kHyperStreams; ++s) {
+      const float gate = shared[i / 8 * P::kWeightRows + 8 * s + d];
+      sum = fmaf(Sigmoid(gate), a.normed[(row * kHyperStreams + s) * a.hidden + dim + d], sum);
+    }
+    a.x[row * a.hidden + dim + d] = sum / static_cast<float>(kHyperStreams);
+  }
+}
+
+}  // namespace
+
+#define KV8_HYPER_UP(name, type, columns)                          \
+  extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
+      kv8_hyper_up_##name##_##columns(const HyperMixArgs args) {   \
+    HyperUp<WeightType::type, columns>(args);                      \
+  }
+KV8_HYPER_UP(bf16, kBf16, 1)
+KV8_HYPER_UP(bf16, kBf16, 4)
+KV8_HYPER_UP(fp16, kFp16, 1)
+KV8_HYPER_UP(fp16, kFp16, 4)
+#undef KV8_HYPER_UP
+
+}  // namespace kv8::cuda
