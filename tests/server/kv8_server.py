@@ -28,7 +28,8 @@ class Server:
     def __init__(self, *flags, env=None):
         self.log_file = tempfile.TemporaryFile()
         command = [BINARY, "serve", "--model", MODEL, "--port", "0", "--json"]
-        command += ["--max-model-len", "4096", *flags]
+        # One thread: the clients, or a browser, need the other core.
+        command += ["--max-model-len", "4096", "--threads", "1", *flags]
         self.process = subprocess.Popen(
             list(map(str, command)),
             stdin=subprocess.DEVNULL,
@@ -159,9 +160,9 @@ def request(method, path, body=None, headers=(), version="1.1"):
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
 
-def completion(max_tokens, stream=False, headers=(), model=MODEL.name):
+def completion(max_tokens, stream=False, headers=(), model=MODEL.name, prompt=PROMPT):
     """The bytes of a request for a completion of exactly `max_tokens` tokens."""
-    body = {"model": model, "prompt": PROMPT, "max_tokens": max_tokens}
+    body = {"model": model, "prompt": prompt, "max_tokens": max_tokens}
     body |= {"temperature": 0, "stream": stream}
     return request("POST", "/v1/completions", {**body, "ignore_eos": True}, headers)
 
