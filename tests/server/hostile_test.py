@@ -35,8 +35,44 @@ MALFORMED = {
     "no such method": (request("PATCH", "/v1/models"), 405),
 }
 
+BODIES = {
+    "nothing": b"",
+    "half an object": b'{"model": ',
+    "an array": b"[]",
+    "two objects": b"{}{}",
+    "a name twice": b'{"a": 1, "a": 2}',
+    "bytes that are no UTF-8": b'{"prompt": "\xff\xfe"}',
+    "an overlong form": b'{"prompt": "\xc0\xaf"}',
+    "a surrogate in UTF-8": b'{"prompt": "\xed\xa0\x80"}',
+    "half a pair of surrogates": rb'{"prompt": "\ud800"}',
+    "half a character at the end": b'{"prompt": "\xe2\x82"}',
+    "no UTF-8 in a name": b'{"\xff": 1}',
+    "a control character": b'{"prompt": "\x01"}',
+    "deep arrays": b"[" * 100_000,
+    "deep objects": b'{"a":' * 100_000,
+    "depth in a field that nobody reads": b'{"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+    "NaN": b'{"temperature": NaN}',
+    "a number beyond all": b'{"temperature": 1e999}',
+}
+ENDPOINTS = (
+    *("/v1/completions", "/v1/chat/completions", "/v1/responses"),
+    *("/tokenize", "/detokenize"),
+)
+
 
 class Malformed(ServerTestCase):
+    def test_bodies_that_are_no_json_object(self):
+        client = self.client()
+        for path in ENDPOINTS:
+            for name, body in BODIES.items():
+                with self.subTest(name, path=path):
+                    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
+                    status, _, answer = client.send(head.encode() + body).answer()
+                    self.assertEqual(status, 400, answer)
+                    self.assertEqual(json.loads(answer)["error"]["type"], "invalid_request_error")
+        client.close()
+        self.assert_idle_and_well()
+
     def test_right_status_in_the_shape_of_openai(self):
         for name, (data, expected) in MALFORMED.items():
             with self.subTest(name):
@@ -119,8 +155,11 @@ class Neighbours(ServerTestCase):
         good = self.client().send(completion(200, stream=True))
         for data, _ in MALFORMED.values():
             Client(self.server.port).send(data).close()
+        data = completion(300, stream=True)
+        for length in range(0, len(data), 20):
+            Client(self.server.port).send(data[:length]).close()
         for length in (10, 300):
-            other = Client(self.server.port).send(completion(300, stream=True))
+            other = Client(self.server.port).send(data)
             other.bytes(length)
             other.close()
         status, _, body = good.answer()
