@@ -9,8 +9,8 @@
 namespace kv8 {
 
 /// Observations in buckets: entry i counts those up to bounds[i], the last those above all.
-struct LatencyHistogram {
-  std::vector<double> bounds;  // seconds, ascending
+struct Histogram {
+  std::vector<double> bounds;  // seconds or tokens, ascending
   std::vector<std::uint64_t> counts;
   double sum = 0;
   std::uint64_t count = 0;
@@ -53,11 +53,19 @@ struct EngineStatistics {
 
   SpeculationStats speculation;
 
-  // Per request or per token.
-  LatencyHistogram queue_seconds;
-  LatencyHistogram first_token_seconds;  // from submission
-  LatencyHistogram token_seconds;        // mean between tokens of a request
-  LatencyHistogram request_seconds;
+  // One observation per request, when it is over.
+  Histogram queue_seconds;    // from submission to the first row
+  Histogram prefill_seconds;  // from there to the first token
+  Histogram decode_seconds;   // from there to the last token; 0 with a single one
+  Histogram token_seconds;    // mean between tokens of a request that has several
+  Histogram request_seconds;
+  Histogram request_prompt_tokens;
+  Histogram request_generated_tokens;  // of all choices
+  Histogram request_longest_choice;    // tokens
+
+  // As they come.
+  Histogram first_token_seconds;  // from submission; one observation per request
+  Histogram inter_token_seconds;  // between two steps that gave a choice tokens
 };
 
 }  // namespace kv8

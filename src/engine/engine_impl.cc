@@ -193,6 +193,7 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits) {
     statistics_.OnToken();
     reason = AppendToken(sequence, std::move(chosen), info_.stop_ids);
   }
+  statistics_.OnOutput(sequence);
   if (drafted > 0) {
     statistics_.OnVerify(drafted, accepted, record.completion.speculation);
     sequence.drafts.clear();

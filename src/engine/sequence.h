@@ -67,6 +67,7 @@ struct Sequence {
   bool finite = true;  // false once its logits were not; then its request ends with an error
   std::optional<TextOutput> text;
   std::optional<ConstrainedOutput> constraint;
+  std::optional<Clock::time_point> last_output;  // when a step last gave it tokens
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t draft_count() const { return static_cast<std::int64_t>(drafts.size()); }

@@ -1,6 +1,8 @@
 #include "engine/statistics.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace kv8 {
 namespace {
@@ -9,19 +11,29 @@ double Seconds(Clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-LatencyHistogram MakeHistogram() {
-  LatencyHistogram histogram;
-  // From under a decode step of a small model to a long prompt of a large one.
-  histogram.bounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60};
-  histogram.counts.resize(histogram.bounds.size() + 1);
+Histogram MakeHistogram(std::vector<double> bounds) {
+  Histogram histogram;
+  histogram.counts.resize(bounds.size() + 1);
+  histogram.bounds = std::move(bounds);
   return histogram;
 }
 
-void Observe(LatencyHistogram& histogram, double seconds) {
-  const auto bucket = std::lower_bound(histogram.bounds.begin(), histogram.bounds.end(), seconds);
+Histogram OfSeconds() {
+  // From under a decode step of a small model to a long prompt of a large one.
+  return MakeHistogram(
+      {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60});
+}
+
+Histogram OfTokens() {
+  return MakeHistogram({1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000,
+                        100000, 200000, 500000});
+}
+
+void Observe(Histogram& histogram, double value) {
+  const auto bucket = std::lower_bound(histogram.bounds.begin(), histogram.bounds.end(), value);
   ++histogram.counts[static_cast<std::size_t>(bucket - histogram.bounds.begin())];
   ++histogram.count;
-  histogram.sum += seconds;
+  histogram.sum += value;
 }
 
 void CountDrafts(SpeculationStats& stats, std::int64_t drafted, std::int64_t accepted) {
@@ -42,10 +54,16 @@ void CountDrafts(SpeculationStats& stats, std::int64_t drafted, std::int64_t acc
 }  // namespace
 
 Statistics::Statistics() {
-  totals_.queue_seconds = MakeHistogram();
-  totals_.first_token_seconds = MakeHistogram();
-  totals_.token_seconds = MakeHistogram();
-  totals_.request_seconds = MakeHistogram();
+  for (Histogram* seconds :
+       {&totals_.queue_seconds, &totals_.prefill_seconds, &totals_.decode_seconds,
+        &totals_.first_token_seconds, &totals_.token_seconds, &totals_.request_seconds,
+        &totals_.inter_token_seconds}) {
+    *seconds = OfSeconds();
+  }
+  for (Histogram* tokens : {&totals_.request_prompt_tokens, &totals_.request_generated_tokens,
+                            &totals_.request_longest_choice}) {
+    *tokens = OfTokens();
+  }
 }
 
 void Statistics::OnPlan(const StepPlan& plan) {
@@ -75,6 +93,16 @@ void Statistics::OnVerify(std::int64_t drafted, std::int64_t accepted,
   CountDrafts(of_request, drafted, accepted);
 }
 
+void Statistics::OnOutput(Sequence& sequence) {
+  const Clock::time_point now = Clock::now();
+  if (sequence.last_output) {
+    Observe(totals_.inter_token_seconds, Seconds(now - *sequence.last_output));
+  } else if (sequence.choice == 0) {
+    Observe(totals_.first_token_seconds, Seconds(now - sequence.request->submitted));
+  }
+  sequence.last_output = now;
+}
+
 void Statistics::OnChoice(FinishReason reason) {
   if (reason == FinishReason::kStop) ++totals_.stopped;
   if (reason == FinishReason::kLength) ++totals_.length;
@@ -86,15 +114,21 @@ void Statistics::OnRequest(const RequestRecord& record) {
   const Clock::time_point now = Clock::now();
   Observe(totals_.request_seconds, Seconds(now - record.submitted));
   if (record.started) Observe(totals_.queue_seconds, Seconds(*record.started - record.submitted));
-  if (!record.first_token) return;
-  Observe(totals_.first_token_seconds, Seconds(*record.first_token - record.submitted));
   std::size_t longest = 0;
+  std::size_t all = 0;
   for (const Choice& choice : record.completion.choices) {
     longest = std::max(longest, choice.token_ids.size());
+    all += choice.token_ids.size();
   }
-  if (longest < 2) return;
-  const double decode = Seconds(record.last_token - *record.first_token);
-  Observe(totals_.token_seconds, decode / static_cast<double>(longest - 1));
+  Observe(totals_.request_prompt_tokens,
+          static_cast<double>(record.completion.usage.prompt_tokens));
+  Observe(totals_.request_generated_tokens, static_cast<double>(all));
+  Observe(totals_.request_longest_choice, static_cast<double>(longest));
+  if (!record.first_token) return;
+  Observe(totals_.prefill_seconds, Seconds(*record.first_token - *record.started));
+  const double decode = longest < 2 ? 0 : Seconds(record.last_token - *record.first_token);
+  Observe(totals_.decode_seconds, decode);
+  if (longest >= 2) Observe(totals_.token_seconds, decode / static_cast<double>(longest - 1));
 }
 
 EngineStatistics Statistics::Snapshot(const Scheduler& scheduler,

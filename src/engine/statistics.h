@@ -29,6 +29,8 @@ class Statistics {
   void OnPlan(const StepPlan& plan);
   void OnStep(const StepClock& clock);
   void OnToken() { ++totals_.generated_tokens; }
+  /// A step gave the sequence tokens.
+  void OnOutput(Sequence& sequence);
   /// `drafted` drafts were verified and the first `accepted` of them kept.
   void OnVerify(std::int64_t drafted, std::int64_t accepted, SpeculationStats& of_request);
   void OnChoice(FinishReason reason);

@@ -43,7 +43,7 @@ class Families {
     Begin(name, help, MetricType::Gauge);
     Add(static_cast<double>(value));
   }
-  void Histogram(const char* name, const char* help, const LatencyHistogram& histogram) {
+  void Histogram(const char* name, const char* help, const kv8::Histogram& histogram) {
     Begin(name, help, MetricType::Histogram);
     ClientMetric::Histogram& sample = NewSample({}).histogram;
     sample.sample_count = histogram.count;
@@ -109,8 +109,23 @@ void AddLatencies(Families& out, const EngineStatistics& s) {
                 "Mean time between the tokens of a request.", s.token_seconds);
   out.Histogram("vllm:e2e_request_latency_seconds", "From submission to the last token.",
                 s.request_seconds);
+  out.Histogram("vllm:inter_token_latency_seconds", "Between two steps that gave a choice tokens.",
+                s.inter_token_seconds);
   out.Histogram("vllm:request_queue_time_seconds", "From submission to the first row.",
                 s.queue_seconds);
+  out.Histogram("vllm:request_prefill_time_seconds", "From the first row to the first token.",
+                s.prefill_seconds);
+  out.Histogram("vllm:request_decode_time_seconds", "From the first token to the last.",
+                s.decode_seconds);
+}
+
+void AddLengths(Families& out, const EngineStatistics& s) {
+  out.Histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.",
+                s.request_prompt_tokens);
+  out.Histogram("vllm:request_generation_tokens", "Tokens generated for a request.",
+                s.request_generated_tokens);
+  out.Histogram("vllm:request_max_num_generation_tokens", "Tokens of a request's longest choice.",
+                s.request_longest_choice);
 }
 
 void AddSteps(Families& out, const EngineStatistics& s) {
@@ -213,6 +228,7 @@ std::string MetricsText(const MetricsInput& input) {
   AddRequests(out, input.statistics);
   AddTokens(out, input.statistics);
   AddLatencies(out, input.statistics);
+  AddLengths(out, input.statistics);
   AddSteps(out, input.statistics);
   AddSpeculation(out, input.statistics.speculation);
   AddKvCache(out, input.kv_cache);

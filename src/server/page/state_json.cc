@@ -46,7 +46,7 @@ void WriteRequests(JsonWriter& json, const EngineStatistics& s) {
   json.EndObject();
 }
 
-void WriteLatency(JsonWriter& json, std::string_view name, const LatencyHistogram& histogram) {
+void WriteLatency(JsonWriter& json, std::string_view name, const Histogram& histogram) {
   json.Key(name).BeginObject();
   WriteCount(json, "count", histogram.count);
   json.Key("seconds").Number(histogram.sum).EndObject();

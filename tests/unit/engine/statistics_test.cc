@@ -10,7 +10,7 @@
 namespace kv8::test {
 namespace {
 
-std::uint64_t Sum(const LatencyHistogram& histogram) {
+std::uint64_t Sum(const Histogram& histogram) {
   return std::accumulate(histogram.counts.begin(), histogram.counts.end(), std::uint64_t{0});
 }
 
@@ -78,8 +78,10 @@ TEST_F(StatisticsOfAnEngine, HistogramsHoldEachRequestOnce) {
   ASSERT_TRUE(engine->Generate(Ask(1)).ok());  // no second token: nothing between tokens
   const Completion last = engine->Generate(Ask(4)).value();
   const EngineStatistics s = engine->statistics();
-  for (const LatencyHistogram* h :
-       {&s.queue_seconds, &s.first_token_seconds, &s.request_seconds, &s.token_seconds}) {
+  for (const Histogram* h :
+       {&s.queue_seconds, &s.prefill_seconds, &s.decode_seconds, &s.first_token_seconds,
+        &s.request_seconds, &s.token_seconds, &s.request_prompt_tokens, &s.request_generated_tokens,
+        &s.request_longest_choice}) {
     const std::uint64_t expected = h == &s.token_seconds ? 2u : 3u;
     EXPECT_EQ(h->count, expected);
     EXPECT_EQ(Sum(*h), expected);
@@ -87,6 +89,14 @@ TEST_F(StatisticsOfAnEngine, HistogramsHoldEachRequestOnce) {
     EXPECT_TRUE(std::is_sorted(h->bounds.begin(), h->bounds.end()));
   }
   EXPECT_GT(s.request_seconds.sum, s.first_token_seconds.sum);
+  EXPECT_GE(s.request_seconds.sum,
+            s.queue_seconds.sum + s.prefill_seconds.sum + s.decode_seconds.sum);
+  EXPECT_EQ(s.request_generated_tokens.sum, 9 + 1 + 4);
+  EXPECT_EQ(s.request_longest_choice.sum, 9 + 1 + 4);
+  // Speculation gives several tokens in a step.
+  EXPECT_GT(s.inter_token_seconds.count, 0u);
+  EXPECT_LE(s.inter_token_seconds.count, 8u + 3);
+  EXPECT_LE(s.inter_token_seconds.sum, s.request_seconds.sum);
   EXPECT_GT(s.run_seconds, 0);
   EXPECT_GT(s.draft_seconds, 0);
   EXPECT_GT(last.timings.prefill_seconds, 0);

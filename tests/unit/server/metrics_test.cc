@@ -1,8 +1,10 @@
 #include "server/metrics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 namespace kv8 {
@@ -69,7 +71,34 @@ TEST(Metrics, HistogramsAreCumulative) {
   for (const char* line : {",le=\"0.1\"} 2\n", ",le=\"1\"} 2\n", ",le=\"+Inf\"} 3\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  EXPECT_THAT(text, HasSubstr("vllm:time_to_first_token_seconds_count{"));
+}
+
+/// What vLLM's own dashboards and the usual ones draw.
+TEST(Metrics, EveryHistogramOfVllmsDashboardsComesFromItsOwnStatistic) {
+  EngineStatistics s;
+  std::map<std::string, Histogram*> histograms = {
+      {"vllm:time_to_first_token_seconds", &s.first_token_seconds},
+      {"vllm:inter_token_latency_seconds", &s.inter_token_seconds},
+      {"vllm:request_time_per_output_token_seconds", &s.token_seconds},
+      {"vllm:e2e_request_latency_seconds", &s.request_seconds},
+      {"vllm:request_queue_time_seconds", &s.queue_seconds},
+      {"vllm:request_prefill_time_seconds", &s.prefill_seconds},
+      {"vllm:request_decode_time_seconds", &s.decode_seconds},
+      {"vllm:request_prompt_tokens", &s.request_prompt_tokens},
+      {"vllm:request_generation_tokens", &s.request_generated_tokens},
+      {"vllm:request_max_num_generation_tokens", &s.request_longest_choice},
+  };
+  double sum = 0;
+  for (auto& [name, histogram] : histograms) {
+    *histogram = {.bounds = {1}, .counts = {0, 1}, .sum = ++sum, .count = 1};
+  }
+  const std::string text =
+      MetricsText({.statistics = s, .kv_cache = {}, .memory = {}, .http = {}, .model_name = "m"});
+  for (const auto& [name, histogram] : histograms) {
+    EXPECT_THAT(text, HasSubstr("# TYPE " + name + " histogram\n"));
+    EXPECT_THAT(text, HasSubstr(fmt::format("{}_sum{{model_name=\"m\",engine=\"0\"}} {}\n", name,
+                                            histogram->sum)));
+  }
 }
 
 TEST(Metrics, ShowTheCacheByOwnerAndTheClippedValuesByLayer) {
