@@ -45,6 +45,11 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
+Result<void> Engine::LoadTokenizer() {
+  KV8_RETURN_IF_ERROR(impl_->LoadTokenizer());
+  return {};
+}
+
 Result<RequestId> Engine::Submit(Request request, TokenCallback on_token, DoneCallback on_done) {
   return impl_->Submit(std::move(request), std::move(on_token), std::move(on_done));
 }

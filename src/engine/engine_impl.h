@@ -26,6 +26,7 @@ class Engine::Impl {
   Impl(const EngineOptions& options, const EngineSetup& setup,
        std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor);
 
+  Result<const Tokenizer*> LoadTokenizer();
   Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
   bool Step();
   void Cancel(RequestId id);
@@ -40,7 +41,6 @@ class Engine::Impl {
   }
 
  private:
-  Result<const Tokenizer*> LoadTokenizer();
   void Enqueue(std::unique_ptr<RequestRecord> record);
   static void MarkStarted(const StepPlan& plan);
   void Commit(const StepPlan& plan);
@@ -62,7 +62,7 @@ class Engine::Impl {
   ModelInfo info_;
   MemoryPlan memory_;
   RequestLimits limits_;
-  std::optional<Tokenizer> tokenizer_;  // loaded when a request first wants text
+  std::optional<Tokenizer> tokenizer_;  // read once
 
   std::map<RequestId, std::unique_ptr<RequestRecord>> requests_;
   std::vector<RequestId> finished_;  // complete, to be delivered when the step is over

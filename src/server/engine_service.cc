@@ -31,12 +31,7 @@ EngineService::EngineService(std::unique_ptr<Engine> engine, Options options)
 }
 
 EngineService::~EngineService() {
-  {
-    const std::lock_guard lock(mutex_);
-    draining_ = stopping_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
+  Stop();
 }
 
 Result<GenerationId> EngineService::Submit(std::vector<Request> requests,
@@ -48,7 +43,7 @@ Result<GenerationId> EngineService::Submit(std::vector<Request> requests,
   GenerationId id{};
   {
     const std::lock_guard lock(mutex_);
-    if (draining_) {
+    if (stopping_) {
       return Error{Code::kCancelled, "the server is shutting down", "", "use another server"};
     }
     if (count > options_.max_requests - requests_) {
@@ -74,14 +69,13 @@ void EngineService::Cancel(GenerationId id) {
   wake_.notify_one();
 }
 
-void EngineService::Drain(std::chrono::milliseconds grace) {
-  const auto all_finished = [this] { return requests_ == 0; };
-  std::unique_lock lock(mutex_);
-  draining_ = true;
-  if (finished_.wait_for(lock, grace, all_finished)) return;
-  stopping_ = true;
+void EngineService::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
   wake_.notify_one();
-  finished_.wait(lock, all_finished);
+  if (thread_.joinable()) thread_.join();
 }
 
 std::shared_ptr<const EngineSnapshot> EngineService::snapshot() const {
@@ -175,11 +169,8 @@ void EngineService::Finish(GenerationId id, Result<std::vector<Completion>> resu
   submission.cancelled = true;  // of its requests' last tokens nobody hears
   for (const RequestId running : submission.ids) engine_->Cancel(running);
   submission.sink->OnDone(std::move(result));
-  {
-    const std::lock_guard lock(mutex_);
-    requests_ -= submission.requests.size();
-  }
-  finished_.notify_all();
+  const std::lock_guard lock(mutex_);
+  requests_ -= submission.requests.size();
 }
 
 void EngineService::Publish(bool now) {

@@ -51,17 +51,16 @@ class EngineService {
   };
 
   EngineService(std::unique_ptr<Engine> engine, Options options);
-  /// Cancels what is not finished.
   ~EngineService();
 
   /// Puts requests in line, all or none. Errors: kResourceExhausted when the line is full;
-  /// kCancelled after Drain. What the engine has against them goes to the sink.
+  /// kCancelled after Stop. What the engine has against them goes to the sink.
   Result<GenerationId> Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink);
   /// Ends a submission wherever it is; nothing for one that is finished.
   void Cancel(GenerationId id);
-  /// Refuses new requests from now on and waits for those taken; cancels what is left after
-  /// `grace`.
-  void Drain(std::chrono::milliseconds grace);
+  /// Refuses new requests from now on, cancels those taken, and waits until no sink is called any
+  /// more. What sinks use must live until then.
+  void Stop();
 
   /// At most snapshot_interval and one step old.
   std::shared_ptr<const EngineSnapshot> snapshot() const;
@@ -91,12 +90,10 @@ class EngineService {
   const std::unique_ptr<Engine> engine_;
 
   mutable std::mutex mutex_;
-  std::condition_variable wake_;      // of the engine's thread
-  std::condition_variable finished_;  // of Drain
+  std::condition_variable wake_;  // of the engine's thread
   Commands commands_;
   std::uint64_t next_id_ = 1;
   std::size_t requests_ = 0;  // taken and not finished
-  bool draining_ = false;
   bool stopping_ = false;
   bool pool_missing_ = false;  // somebody watches, and the last snapshot is without the map
   std::chrono::steady_clock::time_point pool_watched_until_;

@@ -30,7 +30,7 @@ class Endpoints : public testing::Test {
     api_->AddRoutes(*router_);
   }
   static void TearDownTestSuite() {
-    service_->Drain(std::chrono::seconds(60));
+    service_->Stop();
     router_.reset();
     api_.reset();
     service_.reset();

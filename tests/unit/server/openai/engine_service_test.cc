@@ -12,7 +12,6 @@
 namespace kv8 {
 namespace {
 
-using std::chrono::milliseconds, std::chrono::seconds;
 
 std::unique_ptr<Engine> NewEngine(int max_num_seqs = 2) {
   EngineOptions options;
@@ -171,24 +170,20 @@ TEST(EngineService, ASinkCancelsItsWholeSubmission) {
   EXPECT_EQ(ErrorOf(*recorder), Code::kCancelled);
 }
 
-TEST(EngineService, DrainFinishesWhatWasTaken) {
-  EngineService service(NewEngine(), {});
-  const auto taken = std::make_shared<Recorder>();
-  ASSERT_TRUE(service.Submit({Long(5)}, taken).ok());
-  service.Drain(seconds(60));
-  EXPECT_TRUE(taken->WaitUntilDone().ok());
+TEST(EngineService, StopEndsEverythingAndRefusesTheRest) {
+  EngineService service(NewEngine(1), {});
+  const auto runs = std::make_shared<Recorder>();
+  const auto waits = std::make_shared<Recorder>();
+  ASSERT_TRUE(service.Submit({Long(250)}, runs).ok());
+  ASSERT_TRUE(service.Submit({Long(250)}, waits).ok());
+  runs->WaitForTokens(1);
+  service.Stop();
+  EXPECT_EQ(ErrorOf(*runs), Code::kCancelled);
+  EXPECT_EQ(ErrorOf(*waits), Code::kCancelled);
   const auto late = service.Submit({Long(5)}, std::make_shared<Recorder>());
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().code, Code::kCancelled);
-}
-
-TEST(EngineService, DrainCancelsWhatTakesTooLong) {
-  EngineService service(NewEngine(), {});
-  const auto taken = std::make_shared<Recorder>();
-  ASSERT_TRUE(service.Submit({Long(250)}, taken).ok());
-  taken->WaitForTokens(1);
-  service.Drain(milliseconds(0));
-  EXPECT_EQ(ErrorOf(*taken), Code::kCancelled);
+  service.Stop();  // nothing any more
 }
 
 TEST(EngineService, DestructionEndsEverything) {
