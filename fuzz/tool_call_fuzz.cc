@@ -4,12 +4,11 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/ordered_json.h"
+#include "support/tool_call_events.h"
 #include "text/reasoning_parser.h"
-#include "text/tool_call_parser.h"
 #include "text/utf8.h"
 
 namespace {
@@ -29,29 +28,6 @@ const kv8::OrderedJson& Tools() {
                             "tools")
           .value();
   return tools;
-}
-
-void Append(std::vector<ToolCallEvent>& all, std::vector<ToolCallEvent> events) {
-  for (ToolCallEvent& event : events) {
-    const bool goes_on = !all.empty() && all.back().kind == event.kind &&
-                         all.back().index == event.index &&
-                         (event.kind == Kind::kText || event.kind == Kind::kArguments);
-    if (goes_on) {
-      all.back().text += event.text;
-    } else {
-      all.push_back(std::move(event));
-    }
-  }
-}
-
-std::vector<ToolCallEvent> Parse(std::string_view text, std::size_t piece) {
-  kv8::ToolCallParser parser(Tools());
-  std::vector<ToolCallEvent> all;
-  for (std::size_t at = 0; at < text.size(); at += piece) {
-    Append(all, parser.Feed(text.substr(at, piece)));
-  }
-  Append(all, parser.Finish());
-  return all;
 }
 
 void CheckEvents(std::string_view text, const std::vector<ToolCallEvent>& events) {
@@ -97,8 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::size_t piece = 1 + data[0] % 16;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const auto whole = Parse(text, text.size() + 1);
-  const auto pieces = Parse(text, piece);
+  const auto whole = kv8::ToolCallEvents(Tools(), text, text.size() + 1);
+  const auto pieces = kv8::ToolCallEvents(Tools(), text, piece);
   Require(whole.size() == pieces.size());
   for (std::size_t i = 0; i < whole.size(); ++i) {
     Require(whole[i].kind == pieces[i].kind && whole[i].index == pieces[i].index &&

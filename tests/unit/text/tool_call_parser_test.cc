@@ -4,8 +4,9 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "support/tool_call_events.h"
 
 namespace kv8 {
 namespace {
@@ -25,27 +26,6 @@ OrderedJson Tools() {
     {"type": "function", "function": {"name": "g"}}, {"type": "other"}, 3])",
                           "tools")
       .value();
-}
-
-/// Events of `text` in pieces of `piece` bytes; neighbours that go on with each other are joined.
-std::vector<ToolCallEvent> Parse(std::string_view text, std::size_t piece) {
-  ToolCallParser parser(Tools());
-  std::vector<ToolCallEvent> all;
-  const auto add = [&all](std::vector<ToolCallEvent> events) {
-    for (ToolCallEvent& event : events) {
-      const bool goes_on = !all.empty() && all.back().kind == event.kind &&
-                           all.back().index == event.index &&
-                           (event.kind == Kind::kText || event.kind == Kind::kArguments);
-      if (goes_on) {
-        all.back().text += event.text;
-      } else {
-        all.push_back(std::move(event));
-      }
-    }
-  };
-  for (std::size_t at = 0; at < text.size(); at += piece) add(parser.Feed(text.substr(at, piece)));
-  add(parser.Finish());
-  return all;
 }
 
 /// Events in one line: text as it is, calls as "#index name{...}" and an end.
@@ -75,7 +55,8 @@ std::string Shown(const std::vector<ToolCallEvent>& events) {
 
 void ExpectEvents(std::string_view text, std::string_view events) {
   for (const std::size_t piece : {1u, 2u, 5u, 13u, 10000u}) {
-    EXPECT_EQ(Shown(Parse(text, piece)), events) << text << "\nin pieces of " << piece;
+    EXPECT_EQ(Shown(ToolCallEvents(Tools(), text, piece)), events)
+        << text << "\nin pieces of " << piece;
   }
 }
 
