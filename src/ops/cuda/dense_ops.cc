@@ -12,7 +12,7 @@ namespace kv8::cuda {
 namespace {
 
 constexpr int kProductThreads = 128;
-constexpr int kTileThreads = 512;
+constexpr int kTileThreads = 256;
 constexpr int kDenseThreads = 256;
 constexpr int kArgmaxThreads = 512;
 /// From so many pairs per expert, or rows, on a block takes 32 instead of 8 at a time.
@@ -53,18 +53,13 @@ struct LinearForm {
   KernelId bf16, fp16;
   int weight_rows, rows;  // of a block
   int threads = kProductThreads;
-  int shared_bytes = 0;
 };
 constexpr LinearForm kLinear16x8{KernelId::kLinearBf161By1, KernelId::kLinearFp161By1, 16, 8};
 constexpr LinearForm kLinear32x8{KernelId::kLinearBf162By1, KernelId::kLinearFp162By1, 32, 8};
 constexpr LinearForm kLinear32x16{KernelId::kLinearBf162By2, KernelId::kLinearFp162By2, 32, 16};
 constexpr LinearForm kLinear32x32{KernelId::kLinearBf162By4, KernelId::kLinearFp162By4, 32, 32};
-constexpr LinearForm kLinearTiles{KernelId::kLinearTilesBf16,
-                                  KernelId::kLinearTilesFp16,
-                                  kLinearTileRows,
-                                  kLinearTileColumns,
-                                  kTileThreads,
-                                  kLinearTileSharedBytes};
+constexpr LinearForm kLinearTiles{KernelId::kLinearTilesBf16, KernelId::kLinearTilesFp16,
+                                  kLinearTileRows, kLinearTileColumns, kTileThreads};
 
 std::int64_t WeightBlocks(const LinearArgs& args, int rows) {
   std::int64_t blocks = 0;
@@ -98,7 +93,7 @@ Result<void> CudaOps::Linear(DeviceStream& stream, const LinearArgs& args) const
                         .grid_y = CeilDiv(args.rows, form.rows),
                         .grid_z = args.splits,
                         .block = form.threads,
-                        .shared_bytes = form.shared_bytes},
+                        .shared_bytes = &form == &kLinearTiles ? kLinearTileSharedBytes : 0},
                        &args);
 }
 

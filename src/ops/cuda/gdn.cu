@@ -8,24 +8,33 @@ namespace {
 
 constexpr int kHistory = 3;  // conv_kernel - 1
 
-/// Sum over a block of kThreads, in every thread.
+/// Rows that the convolution takes at once, so that it waits once for their inputs and sums.
+constexpr int kConvAtOnce = 4;
+
+/// Sums over a block of kThreads, in every thread.
 template <int kThreads>
-__device__ float BlockSum(float x, float* shared) {
-  x = WarpSum(x);
-  if constexpr (kThreads == 32) return x;
-  __syncthreads();  // the last use of `shared` is over
-  if (Lane() == 0) shared[Warp()] = x;
-  __syncthreads();
-  float sum = 0.0f;
+__device__ void BlockSums(float (&x)[kConvAtOnce], float (*shared)[kThreads / 32]) {
 #pragma unroll
-  for (int w = 0; w < kThreads / 32; ++w) sum += shared[w];
-  return sum;
+  for (float& value : x) value = WarpSum(value);
+  if constexpr (kThreads == 32) return;
+  __syncthreads();  // the last use of `shared` is over
+#pragma unroll
+  for (int i = 0; i < kConvAtOnce; ++i) {
+    if (Lane() == 0) shared[i][Warp()] = x[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kConvAtOnce; ++i) {
+    x[i] = 0.0f;
+#pragma unroll
+    for (int w = 0; w < kThreads / 32; ++w) x[i] += shared[i][w];
+  }
 }
 
 /// One head's channels, one thread each: rows [kGdnConvRows * blockIdx.z, ...) of a slice.
 template <int kDim>
 __device__ void Convolve(const GdnArgs& a) {
-  __shared__ float shared[kDim / 32];
+  __shared__ float shared[kConvAtOnce][kDim / 32];
   const GdnSliceRows slice = FindGdnSlice(a.slices, static_cast<int>(blockIdx.y));
   const int first = static_cast<int>(blockIdx.z) * kGdnConvRows;
   if (slice.slot < 0 || first >= slice.count) return;
@@ -36,7 +45,7 @@ __device__ void Convolve(const GdnArgs& a) {
   const float* const in = a.qkv + slice.begin * channels + channel;
   float* const out = a.convolved + slice.begin * channels + channel;
 
-  float taps[kHistory + 1], window[kHistory + 1];
+  float taps[kHistory + 1], window[kHistory + kConvAtOnce];
 #pragma unroll
   for (int j = 0; j <= kHistory; ++j) taps[j] = a.conv[channel * (kHistory + 1) + j];
 #pragma unroll
@@ -45,19 +54,39 @@ __device__ void Convolve(const GdnArgs& a) {
     window[j] = row < 0 ? state[(kHistory + row) * channels] : in[row * channels];
   }
   const int end = min(first + kGdnConvRows, slice.count);
-  for (int row = first; row < end; ++row) {
-    window[kHistory] = in[row * channels];
-    float c = 0.0f;
+  for (int row = first; row < end; row += kConvAtOnce) {
+    const int count = min(kConvAtOnce, end - row);
 #pragma unroll
-    for (int j = 0; j <= kHistory; ++j) c = fmaf(taps[j], window[j], c);
-    c = Silu(c);
-    if (head < 2 * a.key_heads) {
-      const float scale = rsqrtf(BlockSum<kDim>(c * c, shared) + 1e-6f);
-      c *= head < a.key_heads ? scale * rsqrtf(static_cast<float>(kDim)) : scale;
+    for (int i = 0; i < kConvAtOnce; ++i) {
+      window[kHistory + i] = i < count ? in[(row + i) * channels] : 0.0f;
     }
-    out[row * channels] = c;
+    float c[kConvAtOnce], squares[kConvAtOnce];
 #pragma unroll
-    for (int j = 0; j < kHistory; ++j) window[j] = window[j + 1];
+    for (int i = 0; i < kConvAtOnce; ++i) {
+      c[i] = 0.0f;
+#pragma unroll
+      for (int j = 0; j <= kHistory; ++j) c[i] = fmaf(taps[j], window[i + j], c[i]);
+      c[i] = Silu(c[i]);
+      squares[i] = c[i] * c[i];
+    }
+    if (head < 2 * a.key_heads) {
+      BlockSums<kDim>(squares, shared);
+#pragma unroll
+      for (int i = 0; i < kConvAtOnce; ++i) {
+        const float scale = rsqrtf(squares[i] + 1e-6f);
+        c[i] *= head < a.key_heads ? scale * rsqrtf(static_cast<float>(kDim)) : scale;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kConvAtOnce; ++i) {
+      if (i < count) out[(row + i) * channels] = c[i];
+    }
+#pragma unroll
+    for (int n = 1; n <= kConvAtOnce; ++n) {  // the last rows become the history
+      if (n != count) continue;
+#pragma unroll
+      for (int j = 0; j < kHistory; ++j) window[j] = window[n + j];
+    }
   }
   if (slice.count > kGdnConvRows) return;  // kv8_gdn_conv_state does it
 #pragma unroll

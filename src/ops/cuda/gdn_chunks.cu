@@ -320,13 +320,45 @@ struct ScanBlock {
   /// d = S^T k or S^T q of the warp's rows.
   __device__ void ReadState(const Chunk& chunk, bool of_q, int above, float (&d)[kTiles][4]) {
     const float* const rows = (of_q ? in.q : in.k) + (chunk.row + above) * in.stride;
-#pragma unroll 4
-    for (int step = 0; step < kDim / 16; ++step) {
-      const RowOperands operands(ReadRow(rows, step, above < chunk.rows),
-                                 ReadRow(rows + 8 * in.stride, step, above + 8 < chunk.rows));
+    constexpr int kAtOnce = kDim / 16 < 4 ? kDim / 16 : 4;
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        RightSide::Multiply(d[tile], operands, s.state, step, tile);
+    for (int first = 0; first < kDim / 16; first += kAtOnce) {
+      float4 upper[kAtOnce], lower[kAtOnce];  // all on their way before the first is used
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        upper[i] = ReadRow(rows, first + i, above < chunk.rows);
+        lower[i] = ReadRow(rows + 8 * in.stride, first + i, above + 8 < chunk.rows);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const RowOperands operands(upper[i], lower[i]);
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          RightSide::Multiply(d[tile], operands, s.state, first + i, tile);
+        }
+      }
+    }
+  }
+
+  /// d += the lower triangle of `matrix` . right, for 16 rows from 16 `rows` on and tiles of
+  /// columns from `first_tile` on.
+  template <int kCount>
+  __device__ static void MultiplyTriangle(float (&d)[kCount][4], const float* matrix, int rows,
+                                          const float* right, int first_tile) {
+    const float* const row = matrix + (16 * rows + Lane() / 4) * kChunk;
+    float4 upper[kRowTiles], lower[kRowTiles];
+#pragma unroll
+    for (int step = 0; step < kRowTiles; ++step) {
+      upper[step] = ReadRow(row, step, step <= rows);
+      lower[step] = ReadRow(row + 8 * kChunk, step, step <= rows);
+    }
+#pragma unroll
+    for (int step = 0; step < kRowTiles; ++step) {
+      if (step > rows) break;
+      const RowOperands operands(upper[step], lower[step]);
+#pragma unroll
+      for (int tile = 0; tile < kCount; ++tile) {
+        RightSide::Multiply(d[tile], operands, right, step, first_tile + tile);
       }
     }
   }
@@ -338,14 +370,7 @@ struct ScanBlock {
     const int rows = Warp() % kRowTiles, half = Warp() / kRowTiles;
     const int above = 16 * rows + Lane() / 4;
     float d[kHalf][4] = {};
-    for (int step = 0; step <= rows; ++step) {
-      const RowOperands operands(ReadRow(chunk.solve + above * kChunk, step, true),
-                                 ReadRow(chunk.solve + (above + 8) * kChunk, step, true));
-#pragma unroll
-      for (int tile = 0; tile < kHalf; ++tile) {
-        RightSide::Multiply(d[tile], operands, s.rests, step, half * kHalf + tile);
-      }
-    }
+    MultiplyTriangle(d, chunk.solve, rows, s.rests, half * kHalf);
     bool finite = true;
 #pragma unroll
     for (int tile = 0; tile < kHalf; ++tile) {
@@ -372,15 +397,7 @@ struct ScanBlock {
 
   /// out = d + weights . V, not normalised yet.
   __device__ void WriteRows(const Chunk& chunk, int above, float (&d)[kTiles][4], bool plain) {
-    const float* const weights = chunk.weights + above * kChunk;
-    for (int step = 0; step <= Warp() % kRowTiles && !plain; ++step) {
-      const RowOperands operands(ReadRow(weights, step, true),
-                                 ReadRow(weights + 8 * kChunk, step, true));
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        RightSide::Multiply(d[tile], operands, s.values, step, tile);
-      }
-    }
+    if (!plain) MultiplyTriangle(d, chunk.weights, Warp() % kRowTiles, s.values, 0);
     ForRows(above, [&](int tile, int c, int row, int column) {
       float* const pair = &d[tile][c];
       for (int j = 0; plain && j <= row; ++j) {
@@ -404,7 +421,7 @@ struct ScanBlock {
       for (float& x : tile) x *= decay;
     }
     const float* const keys = in.k + chunk.row * in.stride + 16 * Warp() + Lane() / 4;
-#pragma unroll 2
+#pragma unroll
     for (int step = 0; step < kChunk / 16; ++step) {
       const int first = 16 * step + 4 * (Lane() % 4);
       float above[4], below[4];

@@ -57,7 +57,7 @@ struct Product {
   static constexpr int kRows = 8 * kColumns;
   static constexpr int kSharedFloats = kProductWarps * kWeightRows * kRows;
 #if __CUDA_ARCH__ >= 750
-  static constexpr int kUnroll = kTiles == 1 ? 4 : 2;
+  static constexpr int kUnroll = kColumns == 1 ? 4 : 2;
 #else
   static constexpr int kUnroll = 1;  // products are many instructions there
 #endif
