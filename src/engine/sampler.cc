@@ -237,4 +237,28 @@ TokenId Sampler::Next(const SamplingOptions& options, std::span<const float> log
   return Distribution(options, logits).At(UniformAt(options.seed, choice, position, Draw::kToken));
 }
 
+TokenId Sampler::DrawResidual(const Candidates& p, const Candidates& q, double uniform) {
+  for (std::size_t i = 0; i < q.tokens.size(); ++i) {
+    const auto token = static_cast<std::size_t>(q.tokens[i]);
+    if (token >= by_token_.size()) by_token_.resize(token + 1);
+    by_token_[token] = q.probabilities[i];
+  }
+  residual_.tokens.clear();
+  residual_.probabilities.clear();
+  double sum = 0;
+  for (std::size_t i = 0; i < p.tokens.size(); ++i) {
+    const auto token = static_cast<std::size_t>(p.tokens[i]);
+    const double excess = p.probabilities[i] - (token < by_token_.size() ? by_token_[token] : 0);
+    if (excess <= 0) continue;
+    residual_.tokens.push_back(p.tokens[i]);
+    residual_.probabilities.push_back(excess);
+    sum += excess;
+  }
+  for (const TokenId token : q.tokens) by_token_[static_cast<std::size_t>(token)] = 0;
+  // p equals q up to rounding: then no draft is refused but by rounding, and p itself will do.
+  if (residual_.tokens.empty()) return p.At(uniform);
+  for (double& probability : residual_.probabilities) probability /= sum;
+  return residual_.At(uniform);
+}
+
 }  // namespace kv8

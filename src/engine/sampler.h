@@ -54,12 +54,18 @@ class Sampler {
   TokenId Next(const SamplingOptions& options, std::span<const float> logits, int choice,
                std::int64_t position);
 
+  /// The token at quantile `uniform` of max(0, p - q), normalised, in the order of p. Takes time
+  /// linear in the number of candidates.
+  TokenId DrawResidual(const Candidates& p, const Candidates& q, double uniform);
+
  private:
   void KeepBest(std::span<const float> logits, std::size_t count);
   void KeepTopP(const SamplingOptions& options, std::span<const float> logits);
 
   Candidates candidates_;
   std::vector<TokenId> order_;
+  Candidates residual_;
+  std::vector<double> by_token_;  // probabilities of a draw under way; all zero between calls
 };
 
 }  // namespace kv8

@@ -5,24 +5,6 @@
 namespace kv8 {
 namespace {
 
-/// A draw from max(0, p - q), normalised.
-TokenId DrawResidual(const Candidates& p, const Candidates& q, double uniform) {
-  Candidates residual;
-  double sum = 0;
-  for (std::size_t i = 0; i < p.tokens.size(); ++i) {
-    if (p.probabilities[i] == 0) continue;  // all but a few, under a constraint; looking up is slow
-    const double excess = p.probabilities[i] - q.Of(p.tokens[i]);
-    if (excess <= 0) continue;
-    residual.tokens.push_back(p.tokens[i]);
-    residual.probabilities.push_back(excess);
-    sum += excess;
-  }
-  // p equals q up to rounding: then no draft is refused but by rounding, and p itself will do.
-  if (residual.tokens.empty()) return p.At(uniform);
-  for (double& probability : residual.probabilities) probability /= sum;
-  return residual.At(uniform);
-}
-
 bool WantsDraft(const Sequence& sequence) {
   return sequence.stage == Stage::kDecode && sequence.draft_count() < sequence.useful_drafts();
 }
@@ -44,7 +26,7 @@ Verdict Verify(Sampler& sampler, const Sequence& sequence, std::size_t index,
     return UniformAt(options.seed, sequence.choice, position, draw);
   };
   if (uniform(Draw::kAccept) * q.Of(token) < p.Of(token)) return {token, true};
-  return {DrawResidual(p, q, uniform(Draw::kResidual)), false};
+  return {sampler.DrawResidual(p, q, uniform(Draw::kResidual)), false};
 }
 
 void Speculator::Propose(const StepPlan& plan) {

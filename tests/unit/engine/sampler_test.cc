@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <random>
 
 namespace kv8::test {
 namespace {
@@ -164,6 +165,51 @@ TEST(Sampler, AQuantileBeyondTheRoundedSumNeverGivesAnImpossibleToken) {
   Candidates candidates{{5, 6, 7}, {0.5, 0.49999999, 0}};
   EXPECT_EQ(candidates.At(0.9999999999), 6);
   EXPECT_EQ(candidates.At(0.0), 5);
+}
+
+/// The probability that each token of p has in max(0, p - q), by the definition.
+std::vector<double> Residual(const Candidates& p, const Candidates& q) {
+  std::vector<double> residual;
+  for (std::size_t i = 0; i < p.tokens.size(); ++i) {
+    residual.push_back(std::max(0.0, p.probabilities[i] - q.Of(p.tokens[i])));
+  }
+  const double sum = std::accumulate(residual.begin(), residual.end(), 0.0);
+  for (double& probability : residual) probability /= sum;
+  return residual;
+}
+
+TEST(Sampler, ResidualDrawsFollowTheDefinition) {
+  std::mt19937 random(7);
+  Sampler sampler_p, sampler_q;
+  SamplingOptions cut = AtTemperature(0.9f);  // other candidates, and in another order
+  cut.top_k = 40;
+  cut.top_p = 0.9f;
+  const SamplingOptions whole = AtTemperature(1);
+  for (int round = 0; round < 40; ++round) {
+    std::vector<float> target(100), draft(100);
+    for (float& logit : target) logit = std::normal_distribution<float>(0, 2)(random);
+    for (float& logit : draft) logit = std::normal_distribution<float>(0, 2)(random);
+    const Candidates& p = sampler_p.Distribution(round % 2 == 0 ? whole : cut, target);
+    const Candidates& q = sampler_q.Distribution(round % 4 < 2 ? whole : cut, draft);
+    const std::vector<double> expected = Residual(p, q);
+    // At the middle of each token's range of quantiles the token is that one.
+    double before = 0;
+    for (std::size_t i = 0; i < p.tokens.size(); ++i) {
+      if (expected[i] > 1e-12) {
+        EXPECT_EQ(sampler_p.DrawResidual(p, q, before + expected[i] / 2), p.tokens[i]);
+      }
+      before += expected[i];
+    }
+  }
+}
+
+TEST(Sampler, ResidualOfEqualDistributionsIsTheDistribution) {
+  Sampler sampler;
+  const Candidates p{{4, 2}, {0.25, 0.75}};
+  EXPECT_EQ(sampler.DrawResidual(p, p, 0.2), 4);
+  EXPECT_EQ(sampler.DrawResidual(p, p, 0.3), 2);
+  // Nothing is left of the draws before.
+  EXPECT_EQ(sampler.DrawResidual({{2, 4, 9}, {0.1, 0.1, 0.8}}, {{9}, {1.0}}, 0.6), 4);
 }
 
 }  // namespace
