@@ -9,8 +9,9 @@
 
 namespace kv8 {
 
-/// Runs loops whose iterations are cut into one contiguous range per thread. What an iteration
-/// computes must not depend on the cut: then results are the same for every thread count.
+/// Runs loops whose iterations are cut into one contiguous share per thread; a thread that is done
+/// with its own takes from those that are behind. What an iteration computes must not depend on the
+/// cut: then results are the same for every thread count and every race.
 ///
 /// Workers spin briefly between loops (a decode step has over a hundred short ones) and sleep when
 /// nothing comes. Loops must not nest, and only one thread may start them.
@@ -47,14 +48,26 @@ class ThreadPool {
     void* context = nullptr;
     void (*call)(void*, std::int64_t, std::int64_t) = nullptr;
   };
+  struct Grains {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+  /// What nobody has taken of a thread's share. On a cache line of its own: while all keep up, only
+  /// its thread writes to it.
+  struct alignas(64) Share {
+    std::atomic<Grains> left{Grains{}};
+  };
 
   void Run(const Loop& loop);
-  void RunShare(int index) const;
+  Grains Take(Share& share, bool own) const;
+  void Work(int index);
   void WorkerMain(int index);
   std::uint32_t WaitForLoop(std::uint32_t seen) const;
 
   std::vector<std::thread> workers_;
+  std::vector<Share> shares_;                 // one per thread, the caller's first
   Loop loop_;                                 // written by the caller before generation_ moves
+  std::uint32_t least_ = 1;                   // grains taken at a time; written like loop_
   std::atomic<std::uint32_t> generation_{0};  // counts loops; workers wait for it to change
   std::atomic<int> pending_{0};               // workers still inside the current loop
   bool stop_ = false;                         // written like loop_

@@ -70,6 +70,9 @@ constexpr std::int64_t kPanelColumns = 16;
 // second thread that is still polling (BM_ParallelFor): too little to share out.
 constexpr std::int64_t kSerialMacs = 12 * 1024;
 
+// Rows that are not cut apart, since each part would pack the panel.
+constexpr std::int64_t kGrainRows = 8;
+
 // Work is counted in units of one row times one panel, panel by panel: a product's share of the
 // units is its share of the time, and a thread packs only one panel that it does not own whole.
 std::int64_t Units(const Product& p) {
@@ -106,11 +109,13 @@ void RunProducts(std::span<const Product> products) {
 void RunProducts(ThreadPool& pool, std::span<const Product> products) {
   std::int64_t units = 0;
   std::int64_t macs = 0;
+  std::int64_t grain = kGrainRows;
   for (const Product& p : products) {
     units += Units(p);
+    grain = std::min(grain, std::max<std::int64_t>(1, p.x.rows));
     macs += p.x.rows * p.weight.rows * p.weight.cols;
   }
-  pool.ParallelFor(units, macs < kSerialMacs ? units : 1,
+  pool.ParallelFor(units, macs < kSerialMacs ? units : grain,
                    [&](std::int64_t begin, std::int64_t end) { RunUnits(products, begin, end); });
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -35,6 +37,27 @@ TEST_P(ThreadPoolSizes, WakesAfterASleep) {
     });
     EXPECT_EQ(hits, std::vector<int>(100, 1));
   }
+}
+
+TEST_P(ThreadPoolSizes, OthersTakeTheShareOfAThreadThatIsBehind) {
+  ThreadPool pool(GetParam());
+  constexpr std::int64_t kCount = 1000;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  std::atomic<std::int64_t> others{0};
+  std::int64_t held = 0;
+  pool.ParallelFor(kCount, 1, [&](std::int64_t begin, std::int64_t end) {
+    if (begin > 0 || pool.size() == 1) {
+      others += end - begin;
+      return;
+    }
+    held = end - begin;  // goes on when all that this thread has not begun is done
+    while (others < kCount - held && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+  });
+  EXPECT_EQ(others + held, kCount);
+  EXPECT_LT(held, kCount / std::max(2, pool.size()));
+  EXPECT_LT(std::chrono::steady_clock::now(), deadline) << "nobody took it";
 }
 
 INSTANTIATE_TEST_SUITE_P(OneToFive, ThreadPoolSizes, testing::Values(1, 2, 3, 5));
