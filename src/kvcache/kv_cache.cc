@@ -42,6 +42,9 @@ Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<StoreScales
         fmt::format("cannot allocate {} bytes for {} tokens", bytes, plan.blocks * kBlockTokens),
         "K/V cache", "shorten the context or use --kv-cache-dtype fp8_e4m3"};
   }
+  // What a step reads lies all over the pool: with huge pages it needs few entries of the TLB. A
+  // kernel that has none goes on with small ones.
+  ::madvise(memory, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   cache.memory_ = {static_cast<std::byte*>(memory), Unmap(static_cast<std::size_t>(bytes))};
   return cache;
 }

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "ops/cpu/gdn_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 #ifndef KV8_OPS_CPU_GDN_TASK_H_
@@ -30,10 +31,18 @@ struct GdnTask {
   int key_head;
   float eps;
   Matrix out;
+  const float* next_state;  // of the thread's next task: fetched while the last head runs; or null
 
   std::int64_t history() const { return config->conv_kernel - 1; }
   int heads() const { return config->value_heads / config->key_heads; }  // of this task
   int first_head() const { return key_head * heads(); }
+  std::int64_t head_state() const { return std::int64_t{config->key_dim} * config->value_dim; }
+  /// S of one value head, [key_dim,value_dim].
+  float* State(int head) const { return slice->state.data() + head * head_state(); }
+  /// The state that is read after that of the task's `h`-th head.
+  const float* StateAfter(int h) const {
+    return h + 1 < heads() ? State(first_head() + h + 1) : next_state;
+  }
   /// Raw input of row `t` of the slice, [C]; the rows before it are in the state.
   const float* RawRow(std::int64_t t) const {
     if (t >= 0) return in->qkv.data + (slice->row_begin + t) * in->qkv.stride;
@@ -204,12 +213,22 @@ void Gates(const GdnTask& task, int head, std::int64_t first, std::int64_t rows,
   }
 }
 
+/// Asks for what a first pass over S will read: row i of kVectors vectors.
+template <int kVectors, class D>
+HWY_INLINE void PrefetchRow(D d, const float* row) {
+  constexpr std::int64_t kLine = 16;  // floats of a cache line
+  const std::int64_t count = kVectors * static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < count; i += kLine) hwy::Prefetch(row + i);
+}
+
 /// One head's rows through kVectors vectors of value columns:
 ///   u = beta (v - e^gamma S^T k);  o = e^gamma S^T q + (q . k) u;  S = e^gamma S + k u^T
-/// which is the contract's recurrence with one pass over S for both reads.
+/// which is the contract's recurrence with one pass over S for both reads. The first row asks for
+/// the same columns of the state at `ahead`, unless that is null.
 template <int kVectors, class D>
 void RunColumns(D d, const GdnBuffers& b, std::int64_t rows, std::int64_t dk, std::int64_t dv,
-                const float* HWY_RESTRICT v, float* HWY_RESTRICT o, float* HWY_RESTRICT state) {
+                const float* HWY_RESTRICT v, float* HWY_RESTRICT o, float* HWY_RESTRICT state,
+                const float* ahead) {
   using V = hn::Vec<D>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -218,6 +237,7 @@ void RunColumns(D d, const GdnBuffers& b, std::int64_t rows, std::int64_t dk, st
     V at_q[kVectors], at_k[kVectors];
     for (int c = 0; c < kVectors; ++c) at_q[c] = at_k[c] = hn::Zero(d);
     for (std::int64_t i = 0; i < dk; ++i) {
+      if (ahead != nullptr) PrefetchRow<kVectors>(d, ahead + i * dv);
       const V qi = hn::Set(d, q[i]), ki = hn::Set(d, k[i]);
       for (int c = 0; c < kVectors; ++c) {
         const V s = hn::LoadU(d, state + i * dv + c * lanes);
@@ -225,6 +245,7 @@ void RunColumns(D d, const GdnBuffers& b, std::int64_t rows, std::int64_t dk, st
         at_k[c] = hn::MulAdd(s, ki, at_k[c]);
       }
     }
+    ahead = nullptr;
     const V decay = hn::Set(d, b.decay[r]), beta = hn::Set(d, b.beta[r]);
     const V qk = hn::Set(d, b.qk[r]);
     V u[kVectors];
@@ -246,19 +267,20 @@ void RunColumns(D d, const GdnBuffers& b, std::int64_t rows, std::int64_t dk, st
 /// All columns of one head, four vectors at a time: that part of S stays in the first-level cache
 /// for all rows.
 void RunHead(const GdnBuffers& b, std::int64_t rows, std::int64_t dk, std::int64_t dv,
-             const float* v, float* state) {
+             const float* v, float* state, const float* ahead) {
   const hn::ScalableTag<float> d;
   constexpr int kVectors = 4;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto ahead_of = [&](std::int64_t c) { return ahead == nullptr ? nullptr : ahead + c; };
   std::int64_t c = 0;
   for (; c + kVectors * lanes <= dv; c += kVectors * lanes) {
-    RunColumns<kVectors>(d, b, rows, dk, dv, v + c, b.o + c, state + c);
+    RunColumns<kVectors>(d, b, rows, dk, dv, v + c, b.o + c, state + c, ahead_of(c));
   }
   for (; c + lanes <= dv; c += lanes) {
-    RunColumns<1>(d, b, rows, dk, dv, v + c, b.o + c, state + c);
+    RunColumns<1>(d, b, rows, dk, dv, v + c, b.o + c, state + c, ahead_of(c));
   }
   const hn::CappedTag<float, 1> d1;
-  for (; c < dv; ++c) RunColumns<1>(d1, b, rows, dk, dv, v + c, b.o + c, state + c);
+  for (; c < dv; ++c) RunColumns<1>(d1, b, rows, dk, dv, v + c, b.o + c, state + c, nullptr);
 }
 
 /// out = norm * (o * rsqrt(mean(o^2) + eps)) * sigmoid(z)
@@ -281,12 +303,14 @@ void RunGdn(const GdnTask& task) {
   const GdnBuffers b = MakeBuffers(task);
   for (std::int64_t first = 0; first < task.slice->row_count; first += kGdnRows) {
     const std::int64_t rows = std::min(kGdnRows, task.slice->row_count - first);
+    const bool last = first + rows == task.slice->row_count;
     Convolve(task, b, first, rows);
     NormalizeKeys(b, dk, rows);
     for (int h = 0; h < task.heads(); ++h) {
       const int head = task.first_head() + h;
       Gates(task, head, first, rows, b);
-      RunHead(b, rows, dk, dv, b.v.out + h * dv, task.slice->state.data() + head * dk * dv);
+      RunHead(b, rows, dk, dv, b.v.out + h * dv, task.State(head),
+              last ? task.StateAfter(h) : nullptr);
       for (std::int64_t r = 0; r < rows; ++r) {
         const std::int64_t row = task.slice->row_begin + first + r;
         NormAndGate(task, b.o + r * dv, task.in->z.data + row * task.in->z.stride + head * dv,
@@ -309,12 +333,20 @@ void GdnDecode(const OpContext& ctx, const GdnConfig& config, const GdnWeights& 
                const GdnInputs& in, std::span<const GdnSlice> slices, float eps, Matrix out) {
   const auto run = HWY_DYNAMIC_DISPATCH(RunGdn);
   const auto tasks = static_cast<std::int64_t>(slices.size()) * config.key_heads;
+  const auto task = [&](std::int64_t i) {
+    const GdnSlice& slice = slices[static_cast<std::size_t>(i / config.key_heads)];
+    const int key_head = static_cast<int>(i % config.key_heads);
+    return GdnTask{&config, &weights, &in, &slice, key_head, eps, out, nullptr};
+  };
   const auto body = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const GdnSlice& slice = slices[static_cast<std::size_t>(i / config.key_heads)];
-      if (slice.row_count == 0) continue;
-      const int key_head = static_cast<int>(i % config.key_heads);
-      run(GdnTask{&config, &weights, &in, &slice, key_head, eps, out});
+      GdnTask current = task(i);
+      if (current.slice->row_count == 0) continue;
+      if (i + 1 < end) {
+        const GdnTask next = task(i + 1);
+        if (next.slice->row_count > 0) current.next_state = next.State(next.first_head());
+      }
+      run(current);
     }
   };
   ctx.pool.ParallelFor(tasks, 1, body);
