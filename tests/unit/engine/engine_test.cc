@@ -81,10 +81,10 @@ TEST_P(EngineGolden, ScoreEqualsTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineGolden, testing::ValuesIn(Golden::Names(false)),
+INSTANTIATE_TEST_SUITE_P(Long, EngineGolden, testing::ValuesIn(Golden::Names(false)),
                          [](const auto& param_info) { return param_info.param; });
 
-TEST(Engine, TokensDoNotDependOnThreadsOrChunks) {
+TEST(LongEngine, TokensDoNotDependOnThreadsOrChunks) {
   const auto ids = Golden("dialogue").Ints("input_ids");
   std::vector<TokenId> expected;
   for (const int threads : {1, 2}) {

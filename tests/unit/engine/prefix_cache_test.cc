@@ -125,30 +125,6 @@ TEST_P(PrefixCache, AConversationGoesOn) {
   EXPECT_EQ(ExpectSame(*warm, third), 256);
 }
 
-/// What was generated is shared only when asked for: decode kernels round differently.
-TEST_P(PrefixCache, TheNextTurnFindsTheAnswerWhenAsked) {
-  const auto plain = Open(kMemory);
-  const auto cold = Open(0);
-  for (const std::uint64_t seed : {1, 2, 3}) {  // drafts reach past the block's end or end with it
-    const auto sharing = Open(kMemory, /*cache_generated=*/true);
-    Request first = Ask(Text(100 * seed, 100));
-    first.max_tokens = 104;  // not over in the step that completes the block
-    first.sampling.seed = seed;
-    const Answer answer = AnswerOf(*plain, first);
-    EXPECT_EQ(AnswerOf(*sharing, first).tokens, answer.tokens);
-
-    // Goes on two tokens after the answer's last block, where the state counts most.
-    const Request turn = Ask(Join(first.prompt, std::span(answer.tokens.front()).first(94)));
-    const Answer expected = AnswerOf(*cold, turn);
-    const Answer prompt_alone = AnswerOf(*plain, turn);
-    EXPECT_EQ(prompt_alone.cached, 64);
-    EXPECT_EQ(prompt_alone.logprobs, expected.logprobs);
-    const Answer hit = AnswerOf(*sharing, turn);
-    EXPECT_EQ(hit.cached, 192);
-    EXPECT_NEAR(hit.logprobs.front(), expected.logprobs.front(), 0.02) << "more than rounding";
-  }
-}
-
 TEST_P(PrefixCache, TellsWhoHoldsEachBlock) {
   const auto engine = Open(kMemory);
   AnswerOf(*engine, Ask(Text(0, 200)));
@@ -228,7 +204,7 @@ TEST_P(PrefixCache, WithoutOneNoRequestFindsAnothers) {
   EXPECT_EQ(engine->statistics().prompt_tokens, 300u + 44 + 300);
 }
 
-TEST_P(PrefixCache, MemoryForLessThanOneStateIsRefused) {
+TEST(PrefixCacheMemory, ForLessThanOneStateIsRefused) {
   EngineOptions options;
   options.model = BundledModel();
   options.max_model_len = 128;
@@ -240,7 +216,34 @@ TEST_P(PrefixCache, MemoryForLessThanOneStateIsRefused) {
   EXPECT_NE(engine.error().ToString().find("--prefix-cache-memory"), std::string::npos);
 }
 
-TEST_P(PrefixCache, RandomConversationsUnderPressure) {
+/// Many turns each: too long for sanitizers.
+class PrefixCacheConversations : public PrefixCache {};
+
+/// What was generated is shared only when asked for: decode kernels round differently.
+TEST_P(PrefixCacheConversations, TheNextTurnFindsTheAnswerWhenAsked) {
+  const auto plain = Open(kMemory);
+  const auto cold = Open(0);
+  for (const std::uint64_t seed : {1, 2, 3}) {  // drafts reach past the block's end or end with it
+    const auto sharing = Open(kMemory, /*cache_generated=*/true);
+    Request first = Ask(Text(100 * seed, 100));
+    first.max_tokens = 104;  // not over in the step that completes the block
+    first.sampling.seed = seed;
+    const Answer answer = AnswerOf(*plain, first);
+    EXPECT_EQ(AnswerOf(*sharing, first).tokens, answer.tokens);
+
+    // Goes on two tokens after the answer's last block, where the state counts most.
+    const Request turn = Ask(Join(first.prompt, std::span(answer.tokens.front()).first(94)));
+    const Answer expected = AnswerOf(*cold, turn);
+    const Answer prompt_alone = AnswerOf(*plain, turn);
+    EXPECT_EQ(prompt_alone.cached, 64);
+    EXPECT_EQ(prompt_alone.logprobs, expected.logprobs);
+    const Answer hit = AnswerOf(*sharing, turn);
+    EXPECT_EQ(hit.cached, 192);
+    EXPECT_NEAR(hit.logprobs.front(), expected.logprobs.front(), 0.02) << "more than rounding";
+  }
+}
+
+TEST_P(PrefixCacheConversations, UnderPressure) {
   // A pool of 21 blocks and four snapshots for more than both can hold.
   const std::int64_t state = Open(0)->kv_cache().state_bytes;
   const auto warm = Open(4 * (state + 4096));
@@ -261,11 +264,13 @@ TEST_P(PrefixCache, RandomConversationsUnderPressure) {
   EXPECT_EQ(warm->kv_cache().free_blocks + warm->kv_cache().cached_blocks, warm->kv_cache().blocks);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PrefixCache,
-                         testing::Values(Setting{"Fp16"}, Setting{"Fp16Draft3", KvDType::kFp16, 3},
-                                         Setting{"E4M3", KvDType::kE4M3},
-                                         Setting{"E4M3Draft3", KvDType::kE4M3, 3}),
-                         [](const auto& param_info) { return param_info.param.name; });
+const auto kSettings =
+    testing::Values(Setting{"Fp16"}, Setting{"Fp16Draft3", KvDType::kFp16, 3},
+                    Setting{"E4M3", KvDType::kE4M3}, Setting{"E4M3Draft3", KvDType::kE4M3, 3});
+const auto kNameOfSetting = [](const auto& param_info) { return param_info.param.name; };
+
+INSTANTIATE_TEST_SUITE_P(All, PrefixCache, kSettings, kNameOfSetting);
+INSTANTIATE_TEST_SUITE_P(Long, PrefixCacheConversations, kSettings, kNameOfSetting);
 
 }  // namespace
 }  // namespace kv8::test

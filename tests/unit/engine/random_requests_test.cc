@@ -154,7 +154,7 @@ TEST_P(RandomRequests, AreAnsweredOnceAndLeaveNothingBehind) {
   EXPECT_GT(s.prefix_hits, 0u);  // choices share their prompt even without a prefix cache
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RandomRequests,
+INSTANTIATE_TEST_SUITE_P(Long, RandomRequests,
                          testing::Values(Setting{"Plain"}, Setting{"Draft3", 3},
                                          Setting{"Prefix", 0, 8 << 20},
                                          Setting{"PrefixDraft3", 3, 8 << 20}),
