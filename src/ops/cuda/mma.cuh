@@ -104,7 +104,7 @@ __device__ __forceinline__ void MmaFp32(float (&d)[4], const Fp32Operand (&a)[4]
   multiply(a[0].high, a[1].high, a[2].high, a[3].high, b[0].high, b[1].high);
 #else
   const int quad = Lane() & ~3, column = (Lane() & 3) * 8;
-#pragma unroll
+#pragma unroll 1  // or hundreds of products become more code than the assembler can take
   for (int source = 0; source < 4; ++source) {
     float row[4], left[2], right[2];
 #pragma unroll

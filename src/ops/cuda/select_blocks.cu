@@ -153,7 +153,7 @@ __device__ __forceinline__ unsigned Rank(float score) {
 struct ChoiceShared {
   unsigned bins[kCopies][kBins];
   unsigned warp_sums[kChoiceWarps];
-  unsigned bin, above;  // result of FindBin
+  unsigned bin, above, within;  // result of FindBin
 };
 
 /// Inclusive sum over the block's threads of up to two 16-bit counts in one word; *total gets the
@@ -240,7 +240,8 @@ __device__ void CountRanks(const float* scores, const unsigned (&held)[kEach], i
   __syncthreads();
 }
 
-/// The bin in which the `wanted`-th highest rank lies, and how many ranks lie in bins above it.
+/// The bin in which the `wanted`-th highest rank lies, how many ranks lie in bins above it, and how
+/// many in it.
 __device__ void FindBin(unsigned wanted, ChoiceShared& s) {
   constexpr int kOwn = kBins / kChoiceThreads;
   const int top = kBins - 1 - static_cast<int>(threadIdx.x) * kOwn;  // highest bins first
@@ -261,6 +262,7 @@ __device__ void FindBin(unsigned wanted, ChoiceShared& s) {
     while (above + ranks_in(bin) < wanted) above += ranks_in(bin--);
     s.bin = static_cast<unsigned>(bin);
     s.above = above;
+    s.within = ranks_in(bin);
   }
   __syncthreads();
 }
@@ -330,7 +332,14 @@ extern "C" __global__ void __launch_bounds__(kChoiceThreads)
     FindBin(wanted, s);
     prefix = (prefix << kBits[pass]) | s.bin;
     wanted -= s.above;
-    __syncthreads();  // bin and above are read
+    const bool whole = s.within == wanted && prefix != 0u;
+    __syncthreads();  // what FindBin found is read
+    if (whole &&
+        kShift[pass] != 0) {  // all ranks of the bin are chosen: the rest of them decides nothing
+      prefix = (prefix << kShift[pass]) - 1u;
+      wanted = 0;
+      break;
+    }
   }
   WriteChoice(scores, held, complete, prefix, wanted, out, s);
 }
