@@ -33,7 +33,8 @@ struct AttentionTask {
   const float* q;     // [heads,head_dim], contiguous
   const float* gate;  // head h at h * gate_head_stride
   std::int64_t gate_head_stride;
-  float* out;  // [heads,head_dim], contiguous
+  float* out;                           // [heads,head_dim], contiguous
+  const AttentionTask* next = nullptr;  // what the thread does after it
 
   std::int64_t head_dim() const { return pages->layout.head_dim; }
   std::int64_t tail_block() const { return (position + 1) / block_tokens; }
@@ -61,33 +62,40 @@ using VF = hn::Vec<hn::ScalableTag<float>>;
 constexpr std::int64_t kTileTokens = 64;
 // Tokens whose dot products are taken together; their four sums end in one vector.
 constexpr std::int64_t kScoreTokens = 4;
-// Tokens between asking for one's bytes and using them: a tile is decoded as a whole.
+// Vectors between asking for one's bytes and using them: a tile is decoded as a whole.
 constexpr std::int64_t kPrefetchTokens = kTileTokens;
 // Every row of a buffer starts at a multiple of this many floats; the rest is zeros.
 constexpr std::int64_t kRowAlign = 16;
 
 struct Buffers {
-  std::int64_t dim;         // head_dim, rounded up
-  std::int64_t stride;      // tokens, rounded up
-  float* q;                 // [heads,dim]
-  float* sum;               // [heads,dim]
-  float* tile;              // [kTileTokens,dim]
-  float* scores;            // [heads,stride]
-  const std::byte** key;    // [stride]: where each token's K lies; padding repeats the last,
+  std::int64_t dim;     // head_dim, rounded up
+  std::int64_t stride;  // tokens, rounded up
+  float* q;             // [heads,dim]
+  float* sum;           // [heads,dim]
+  float* tile;          // [kTileTokens,dim]
+  float* scores;        // [heads,stride]
+  // Where vectors lie, in the order of their use:
+  const std::byte** key;    // [stride]: each token's K; padding repeats the last,
   const std::byte** value;  // [stride]: its V,
-  const std::byte** row;    // [kTileTokens]: its row of the tile
+  const std::byte** next;   // [kPrefetchTokens]: the next task's first K
+  const std::byte** row;    // [kTileTokens]: rows of the tile
 };
 
-/// Where one side of every token lies.
-void LocateTokens(const AttentionTask& task, KvSide side, std::int64_t stride,
+/// Where one side of the first `count` tokens lies. Repeats the last to fill up; without any, what
+/// stands before `at`.
+void LocateTokens(const AttentionTask& task, KvSide side, std::int64_t count,
                   const std::byte** at) {
   const std::int64_t bytes = task.pages->layout.token_bytes();
-  const auto locate = [&](std::int64_t block, std::int64_t count) {
+  const std::byte** const end = at + count;
+  const auto locate = [&](std::int64_t block, std::int64_t tokens) {
     const std::byte* const from = task.pages->At(side, task.kv_head, block * task.block_tokens);
-    for (std::int64_t i = 0; i < count; ++i) *at++ = from + i * bytes;
+    const std::int64_t taken = std::min<std::int64_t>(tokens, end - at);
+    for (std::int64_t i = 0; i < taken; ++i) *at++ = from + i * bytes;
   };
-  const std::byte** const end = at + stride;
-  for (const std::int32_t block : task.blocks) locate(block, task.block_tokens);
+  for (const std::int32_t block : task.blocks) {
+    if (at == end) return;
+    locate(block, task.block_tokens);
+  }
   if (task.tail_tokens() > 0) locate(task.tail_block(), task.tail_tokens());
   std::fill(at, end, at[-1]);
 }
@@ -106,11 +114,18 @@ Buffers MakeBuffers(const AttentionTask& task) {
   for (std::int64_t h = 0; h < task.heads; ++h) {
     std::copy_n(task.q + h * task.head_dim(), task.head_dim(), b.q + h * b.dim);
   }
-  b.key = Scratch<const std::byte*>(ScratchSlot::kAttentionTokens, 2 * b.stride + kTileTokens);
+  b.key = Scratch<const std::byte*>(ScratchSlot::kAttentionTokens,
+                                    2 * b.stride + kPrefetchTokens + kTileTokens);
   b.value = b.key + b.stride;
-  b.row = b.value + b.stride;
+  b.next = b.value + b.stride;
+  b.row = b.next + kPrefetchTokens;
   LocateTokens(task, KvSide::kKey, b.stride, b.key);
   LocateTokens(task, KvSide::kValue, b.stride, b.value);
+  if (task.next != nullptr) {
+    LocateTokens(*task.next, KvSide::kKey, kPrefetchTokens, b.next);
+  } else {
+    std::fill_n(b.next, kPrefetchTokens, b.next[-1]);
+  }
   return b;
 }
 
@@ -120,12 +135,10 @@ HWY_INLINE void PrefetchVector(const std::byte* at, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; i += kLine) hwy::Prefetch(at + i);
 }
 
-/// Asks for K of tokens that come soon and for V of those at `j`.
-void PrefetchTokens(const Buffers& b, std::int64_t j, std::int64_t count, std::int64_t bytes) {
-  for (std::int64_t i = j; i < std::min(j + count, b.stride); ++i) {
-    PrefetchVector(b.key[std::min(i + kPrefetchTokens, b.stride - 1)], bytes);
-    PrefetchVector(b.value[i], bytes);
-  }
+/// Asks for what is used kPrefetchTokens after the vectors at [from, from + count): as many bytes
+/// with the keys as with the values, since memory serves them slower than a pass uses them.
+void PrefetchAfter(const std::byte* const* from, std::int64_t count, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < count; ++i) PrefetchVector(from[i + kPrefetchTokens], bytes);
 }
 
 /// Decodes the vectors at [0, count) into the tile, zeros in the columns after head_dim, and
@@ -208,7 +221,7 @@ template <KvDType kType>
 void ScoreHeads(const AttentionTask& task, const Buffers& b, std::int64_t dim, std::int64_t first,
                 std::int64_t count, const std::byte* const* keys) {
   for (std::int64_t j = 0; j < count; j += kScoreTokens) {
-    PrefetchTokens(b, first + j, kScoreTokens, task.pages->layout.token_bytes());
+    PrefetchAfter(b.key + first + j, kScoreTokens, task.pages->layout.token_bytes());
     float* const scores = b.scores + first + j;
     std::int64_t h = 0;
     for (; h + 3 <= task.heads; h += 3) {
@@ -224,10 +237,16 @@ template <KvDType kType>
 void AddHeads(const AttentionTask& task, const Buffers& b, std::int64_t dim, std::int64_t first,
               std::int64_t count, const std::byte* const* values) {
   const float* const p = b.scores + first;
+  const std::int64_t bytes = task.pages->layout.token_bytes();
+  std::int64_t fetched = 0;
   std::int64_t h = 0;
   for (; h + 3 <= task.heads; h += 3) {
+    const std::int64_t share = CeilDiv(3 * count, task.heads);
+    PrefetchAfter(b.value + first + fetched, std::min(share, count - fetched), bytes);
+    fetched += std::min(share, count - fetched);
     AddColumns<3, kType>(p + h * b.stride, values, dim, b, count, b.sum + h * b.dim);
   }
+  PrefetchAfter(b.value + first + fetched, count - fetched, bytes);
   for (; h < task.heads; ++h) {
     AddColumns<1, kType>(p + h * b.stride, values, dim, b, count, b.sum + h * b.dim);
   }
@@ -341,26 +360,34 @@ void SparseAttention(const OpContext& ctx, const QsaConfig& config, ConstMatrix 
                      const BlockSelection& selection, Matrix out) {
   const auto run = HWY_DYNAMIC_DISPATCH(RunAttention);
   const auto budget = static_cast<std::size_t>(config.budget_blocks);
+  const auto make_task = [&](std::int64_t i) {
+    const SliceRow<QsaSlice> at = FindRow(slices, i / config.kv_heads);
+    const std::int64_t row = at.row();
+    const auto t = static_cast<std::size_t>(row);
+    AttentionTask task;
+    task.pages = &at.slice->kv;
+    task.kv_head = i % config.kv_heads;
+    task.heads = config.query_heads / config.kv_heads;
+    task.block_tokens = config.block_tokens;
+    task.blocks =
+        selection.blocks.subspan(t * budget, static_cast<std::size_t>(selection.counts[t]));
+    task.position = at.slice->first_position + at.offset;
+    const std::int64_t head = task.kv_head * task.heads;
+    task.q = q.row(row).data() + head * config.head_dim;
+    task.gate = gate.data + row * gate.stride + head * gate_head_stride;
+    task.gate_head_stride = gate_head_stride;
+    task.out = out.row(row).data() + head * config.head_dim;
+    return task;
+  };
   const auto body = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const SliceRow<QsaSlice> at = FindRow(slices, i / config.kv_heads);
-      const std::int64_t row = at.row();
-      const auto t = static_cast<std::size_t>(row);
-      AttentionTask task;
-      task.pages = &at.slice->kv;
-      task.kv_head = i % config.kv_heads;
-      task.heads = config.query_heads / config.kv_heads;
-      task.block_tokens = config.block_tokens;
-      task.blocks =
-          selection.blocks.subspan(t * budget, static_cast<std::size_t>(selection.counts[t]));
-      task.position = at.slice->first_position + at.offset;
-      const std::int64_t head = task.kv_head * task.heads;
-      task.q = q.row(row).data() + head * config.head_dim;
-      task.gate = gate.data + row * gate.stride + head * gate_head_stride;
-      task.gate_head_stride = gate_head_stride;
-      task.out = out.row(row).data() + head * config.head_dim;
+    AttentionTask task = make_task(begin);
+    for (std::int64_t i = begin + 1; i < end; ++i) {
+      const AttentionTask next = make_task(i);
+      task.next = &next;
       run(task);
+      task = next;
     }
+    run(task);
   };
   ctx.pool.ParallelFor(TotalRows(slices) * config.kv_heads, 1, body);
 }
