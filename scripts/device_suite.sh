@@ -49,7 +49,7 @@ step() {
 tests=build/cuda-ops/tests/unit
 ops_test=$tests/ops/cuda/cuda_ops_test
 # Every kernel at least once: the sanitizers run them a hundred times slower.
-sanitized='*Matches*:*StoresTheSameBytes*:*Padding*:*NaNs*:*ReplaysFromAGraph:*AnyAllowedCut*:*Embed*'
+sanitized='*Match*:*StoresTheSameBytes*:*Padding*:*NaNs*:*ReplaysFromAGraph:*AnyAllowedCut*:*Embed*'
 
 engine_tests=build/cuda/tests
 # Host code only, or what a GPU refuses; the golden values come through executor_test.
@@ -87,6 +87,7 @@ if $sanitizer; then
 fi
 if $bench; then
   step bench build/cuda-ops/bench/ops/cuda/cuda_bench
+  step decode-step build/cuda-ops/bench/ops/cuda/cuda_step 8
   step peer python3 bench/ops/cuda/peer_sdpa.py
 fi
 
@@ -96,7 +97,7 @@ echo "| --- | --- | --- | --- |"
 printf '%s\n' "${rows[@]}"
 if $bench; then
   echo
-  cat "$logs/bench.log" "$logs/peer.log"
+  cat "$logs/bench.log" "$logs/decode-step.log" "$logs/peer.log"
 fi
 echo
 echo "$failures failures in $SECONDS seconds"

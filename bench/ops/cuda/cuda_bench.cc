@@ -28,6 +28,9 @@ class Bench {
     for (const int rows : {1, 4, 16, 64}) {
       for (const PageType type : {PageType::kFp16, PageType::kE4M3}) Attention(type, rows, 32'768);
     }
+    for (const int change : {1, 8, 64}) {
+      for (const PageType type : {PageType::kFp16, PageType::kE4M3}) AttentionPrefill(type, change);
+    }
     for (const std::int64_t context : {32'768, 131'072, 262'144}) {
       for (const int rows : {1, 16, 64}) Select(rows, context);
     }
@@ -88,37 +91,77 @@ class Bench {
     if (!Wanted("attention")) return;
     const int sets = std::max(4, 64 / rows);
     const Rows r = MakeRows(rows, sets, 64, context);
-    const bool e4m3 = type == PageType::kE4M3;
+    SparseAttentionArgs args = AttentionOperands(type, rows, r);
     const std::int32_t* const selected = RandomSelections(rows * sets, context / 4);
-    const std::int32_t* const counts =
-        b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(rows), kBudget));
-    constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
-    const SparseAttentionScratch sizes =
-        SparseAttentionScratchBytes(rows, kQueryHeads, kKvHeads, kHeadDim, kBudget);
-    SparseAttentionArgs args{.tables = r.tables,
-                             .kv = KvPool(b_, r.blocks, type),
-                             .query_heads = kQueryHeads,
-                             .block_tokens = 4,
-                             .budget_blocks = kBudget,
-                             .query = b_.RandomFloats(rows * kHeads),
-                             .gate = b_.RandomFloats(rows * 2 * kHeads),
-                             .gate_stride = 2 * kHeads,
-                             .gate_head_stride = 2 * kHeadDim,
-                             .counts = counts,
-                             .partials = reinterpret_cast<float*>(b_.Allocate(sizes.partials)),
-                             .softmax = reinterpret_cast<float*>(b_.Allocate(sizes.softmax)),
-                             .out = reinterpret_cast<float*>(b_.Allocate(rows * kHeads * 4))};
-    args.tickets =
-        b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(sizes.tickets / 4)));
     const double us = b_.MedianMicroseconds(sets, [&](int i) {
       args.rows = r.sets[static_cast<std::size_t>(i)];
       args.blocks = selected + static_cast<std::int64_t>(i) * rows * kBudget;
       Must(b_.ops().SparseAttention(b_.stream(), args));
     });
-    const double bytes =
-        static_cast<double>(rows) *
-        (4.0 * kBudget * 2 * kKvHeads * kHeadDim * (e4m3 ? 1 : 2) + 3.0 * kHeads * 4);
-    Report(e4m3 ? "sparse attention, E4M3" : "sparse attention, FP16", rows, context, us, bytes);
+    const double element = type == PageType::kE4M3 ? 1 : 2;
+    Report(fmt::format("sparse attention, {}", Name(type)), rows, context, us,
+           rows * (8.0 * kBudget * kKvHeads * kHeadDim * element + 3.0 * kHeads * 4));
+  }
+
+  /// The last rows of one prompt, of whose selections neighbours share all but one page in
+  /// `change`. The floor is the products over the rate of a large matrix product.
+  void AttentionPrefill(PageType type, int change) {
+    if (!Wanted("attention")) return;
+    constexpr int kRows = 512;
+    constexpr std::int64_t kContext = 32'768;
+    constexpr double kFlopsPerUs = 790e6;  // PyTorch's of 8192 x 8192 x 8192 on an H200
+    const Rows r = MakeRows(kRows, 1, 1, kContext);
+    SparseAttentionArgs args = AttentionOperands(type, kRows, r);
+    args.rows = r.sets[0];
+    args.blocks = SharedSelections(kRows, kContext / 4, kBudget / change);
+    const double us =
+        b_.MedianMicroseconds(1, [&](int) { Must(b_.ops().SparseAttention(b_.stream(), args)); });
+    const double flops = 4.0 * kRows * kHeads * 4 * kBudget;
+    Report(
+        fmt::format("sparse attention, {}, prompt, 1 of {} pages new per row", Name(type), change),
+        kRows, kContext, us, flops / kFlopsPerUs * bytes_per_us_);
+  }
+
+  static constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
+  static std::string_view Name(PageType type) { return type == PageType::kE4M3 ? "E4M3" : "FP16"; }
+
+  SparseAttentionArgs AttentionOperands(PageType type, int rows, const Rows& r) {
+    const SparseAttentionScratch sizes =
+        SparseAttentionScratchBytes(rows, kQueryHeads, kKvHeads, kHeadDim, kBudget);
+    return {.tables = r.tables,
+            .kv = KvPool(b_, r.blocks, type),
+            .query_heads = kQueryHeads,
+            .block_tokens = 4,
+            .budget_blocks = kBudget,
+            .query = b_.RandomFloats(rows * kHeads),
+            .gate = b_.RandomFloats(rows * 2 * kHeads),
+            .gate_stride = 2 * kHeads,
+            .gate_head_stride = 2 * kHeadDim,
+            .counts = b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(rows), kBudget)),
+            .partials = b_.Floats(sizes.partials / 4),
+            .softmax = b_.Floats(sizes.softmax / 4),
+            .tickets =
+                b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(sizes.tickets / 4))),
+            .out = b_.Floats(rows * kHeads)};
+  }
+
+  /// [rows,kBudget]: each row has its predecessor's blocks but for `fresh`, which are random.
+  const std::int32_t* SharedSelections(int rows, std::int64_t complete, int fresh) {
+    std::mt19937 engine(4);
+    std::vector<std::int32_t> all(static_cast<std::size_t>(complete)), blocks;
+    std::iota(all.begin(), all.end(), 0);
+    std::shuffle(all.begin(), all.end(), engine);
+    for (int row = 0; row < rows; ++row) {
+      blocks.insert(blocks.end(), all.begin(), all.begin() + kBudget);
+      std::sort(blocks.end() - kBudget, blocks.end());
+      for (int i = 0; i < fresh; ++i) {  // one of the chosen against one of the others
+        const auto out = static_cast<std::size_t>(engine() % kBudget);
+        const auto in = static_cast<std::size_t>(
+            kBudget + engine() % (static_cast<unsigned>(complete) - kBudget));
+        std::swap(all[out], all[in]);
+      }
+    }
+    return b_.Upload(blocks);
   }
 
   void Select(int rows, std::int64_t context) {
@@ -203,7 +246,6 @@ class Bench {
     if (!Wanted("store")) return;
     constexpr std::int64_t kContext = 4096;
     const Rows r = MakeRows(rows, 1, rows, kContext);
-    constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
     constexpr std::int64_t kIndexWidth = (kIndexHeads + 1) * kIndexDim;
     QsaStoreArgs args{.rows = r.sets[0],
                       .tables = r.tables,
