@@ -48,10 +48,9 @@ class CudaOps {
   Result<void> QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const;
   Result<void> SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const;
   Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;
-  /// The recurrence; GdnPrefill: in chunks.
   Result<void> Gdn(DeviceStream& stream, const GdnArgs& args) const;
-  Result<void> CopyItems(DeviceStream& stream, const CopyItemsArgs& args) const;
   Result<void> GdnPrefill(DeviceStream& stream, const GdnArgs& args) const;
+  Result<void> CopyItems(DeviceStream& stream, const CopyItemsArgs& args) const;
 
  private:
   CudaOps() = default;

@@ -54,10 +54,10 @@ struct LinearForm {
   int weight_rows, rows;  // of a block
   int threads = kProductThreads;
 };
-constexpr LinearForm kLinear16x8{KernelId::kLinearBf161By1, KernelId::kLinearFp161By1, 16, 8};
-constexpr LinearForm kLinear32x8{KernelId::kLinearBf162By1, KernelId::kLinearFp162By1, 32, 8};
-constexpr LinearForm kLinear32x16{KernelId::kLinearBf162By2, KernelId::kLinearFp162By2, 32, 16};
-constexpr LinearForm kLinear32x32{KernelId::kLinearBf162By4, KernelId::kLinearFp162By4, 32, 32};
+constexpr LinearForm kLinear16x8{KernelId::kLinear16x8Bf16, KernelId::kLinear16x8Fp16, 16, 8};
+constexpr LinearForm kLinear32x8{KernelId::kLinear32x8Bf16, KernelId::kLinear32x8Fp16, 32, 8};
+constexpr LinearForm kLinear32x16{KernelId::kLinear32x16Bf16, KernelId::kLinear32x16Fp16, 32, 16};
+constexpr LinearForm kLinear32x32{KernelId::kLinear32x32Bf16, KernelId::kLinear32x32Fp16, 32, 32};
 constexpr LinearForm kLinearTiles{KernelId::kLinearTilesBf16, KernelId::kLinearTilesFp16,
                                   kLinearTileRows, kLinearTileColumns, kTileThreads};
 

@@ -18,10 +18,10 @@ namespace kv8::cuda {
   X(kAttentionE4M3d64, "sparse_attention", "kv8_sparse_attention_e4m3_64")   \
   X(kAttentionE4M3d128, "sparse_attention", "kv8_sparse_attention_e4m3_128") \
   X(kAttentionE4M3d256, "sparse_attention", "kv8_sparse_attention_e4m3_256") \
-  X(kLinearBf161By1, "linear", "kv8_linear_bf16_1x1")                        \
-  X(kLinearBf162By1, "linear", "kv8_linear_bf16_2x1")                        \
-  X(kLinearBf162By2, "linear", "kv8_linear_bf16_2x2")                        \
-  X(kLinearBf162By4, "linear", "kv8_linear_bf16_2x4")                        \
+  X(kLinear16x8Bf16, "linear", "kv8_linear_bf16_1x1")                        \
+  X(kLinear32x8Bf16, "linear", "kv8_linear_bf16_2x1")                        \
+  X(kLinear32x16Bf16, "linear", "kv8_linear_bf16_2x2")                       \
+  X(kLinear32x32Bf16, "linear", "kv8_linear_bf16_2x4")                       \
   X(kLinearTilesBf16, "linear_tiles", "kv8_linear_tiles_bf16")               \
   X(kMoeGateUpBf16x1, "moe", "kv8_moe_gate_up_bf16_1")                       \
   X(kMoeDownBf16x1, "moe", "kv8_moe_down_bf16_1")                            \
@@ -29,10 +29,10 @@ namespace kv8::cuda {
   X(kMoeGateUpBf16x4, "moe", "kv8_moe_gate_up_bf16_4")                       \
   X(kMoeDownBf16x4, "moe", "kv8_moe_down_bf16_4")                            \
   X(kHyperUpBf16x4, "hyper_up", "kv8_hyper_up_bf16_4")                       \
-  X(kLinearFp161By1, "linear", "kv8_linear_fp16_1x1")                        \
-  X(kLinearFp162By1, "linear", "kv8_linear_fp16_2x1")                        \
-  X(kLinearFp162By2, "linear", "kv8_linear_fp16_2x2")                        \
-  X(kLinearFp162By4, "linear", "kv8_linear_fp16_2x4")                        \
+  X(kLinear16x8Fp16, "linear", "kv8_linear_fp16_1x1")                        \
+  X(kLinear32x8Fp16, "linear", "kv8_linear_fp16_2x1")                        \
+  X(kLinear32x16Fp16, "linear", "kv8_linear_fp16_2x2")                       \
+  X(kLinear32x32Fp16, "linear", "kv8_linear_fp16_2x4")                       \
   X(kLinearTilesFp16, "linear_tiles", "kv8_linear_tiles_fp16")               \
   X(kMoeGateUpFp16x1, "moe", "kv8_moe_gate_up_fp16_1")                       \
   X(kMoeDownFp16x1, "moe", "kv8_moe_down_fp16_1")                            \
