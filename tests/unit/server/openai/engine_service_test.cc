@@ -12,7 +12,6 @@
 namespace kv8 {
 namespace {
 
-
 std::unique_ptr<Engine> NewEngine(int max_num_seqs = 2) {
   EngineOptions options;
   options.model = ModelDir();
