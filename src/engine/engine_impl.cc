@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/request_check.h"
@@ -47,7 +48,8 @@ Error NothingAllowed(const Sequence& sequence) {
 }
 
 /// Notes whether any row cannot be sampled from.
-void CheckLogits(Sequence& sequence, ConstMatrix logits) {
+void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId> best) {
+  if (std::ranges::find(best, kNoToken) != best.end()) sequence.finite = false;
   for (std::int64_t row = 0; row < logits.rows && sequence.finite; ++row) {
     sequence.finite = AllFinite(logits.row(row));
   }
@@ -146,13 +148,17 @@ void Engine::Impl::Commit(const StepPlan& plan) {
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const PlanItem& item = plan.items[i];
     if (!item.sequence->running()) continue;  // its request was cancelled in this step
-    if (item.yields_token()) CheckLogits(*item.sequence, runner_.Logits(i));
+    if (item.yields_token()) {
+      CheckLogits(*item.sequence, runner_.Logits(i), runner_.BestTokens(i));
+    }
     if (!item.sequence->finite) {
       Fail(*item.sequence->request, NotFinite(*item.sequence, dir_));
       continue;
     }
     if (item.phase == Phase::kPrefill) CommitPrompt(item);
-    if (item.yields_token() && item.sequence->running()) CommitTokens(item, runner_.Logits(i));
+    if (item.yields_token() && item.sequence->running()) {
+      CommitTokens(item, runner_.Logits(i), runner_.BestTokens(i));
+    }
   }
 }
 
@@ -168,30 +174,47 @@ void Engine::Impl::CommitPrompt(const PlanItem& item) {
   }
 }
 
-/// Turns an item's rows of logits into tokens, as long as the next row's draft is the token chosen.
-void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits) {
+/// What follows from one row of logits; nullopt when the sequence's constraint leaves nothing.
+std::optional<NewToken> Engine::Impl::NextToken(Sequence& sequence, std::size_t row,
+                                                std::span<float> logits, bool& accepted) {
+  const Request& request = sequence.request->request;
+  // Log-probabilities are the model's own: taken before anything changes the logits.
+  std::vector<float> raw;
+  if (request.logprobs) raw.assign(logits.begin(), logits.end());
+  if (sequence.constraint && !sequence.constraint->Mask(logits)) return std::nullopt;
+  Sampler::Adjust(request.sampling, sequence.history, logits);
+  const Verdict verdict = Verify(sampler_, sequence, row, logits);
+  NewToken chosen{verdict.token, {}};
+  if (request.logprobs) chosen.logprobs = LogprobsOf(raw, verdict.token, *request.logprobs);
+  accepted = verdict.accepted;
+  return chosen;
+}
+
+/// Turns an item's rows of logits, or the best tokens of those, into tokens, as long as the next
+/// row's draft is the token chosen.
+void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits,
+                                std::span<const TokenId> best) {
   Sequence& sequence = *item.sequence;
   RequestRecord& record = *sequence.request;
-  const Request& request = record.request;
   const std::int64_t drafted = sequence.draft_count();
   std::int64_t accepted = 0;
   FinishReason reason = FinishReason::kNone;
   for (std::int64_t row = 0; reason == FinishReason::kNone && row <= accepted; ++row) {
-    const std::span<float> values = logits.row(row);
-    // Log-probabilities are the model's own: taken before anything changes the logits.
-    std::vector<float> raw;
-    if (request.logprobs) raw.assign(values.begin(), values.end());
-    if (sequence.constraint && !sequence.constraint->Mask(values)) {
-      return Fail(record, NothingAllowed(sequence));
+    const auto at = static_cast<std::size_t>(row);
+    bool is_draft = false;
+    std::optional<NewToken> chosen;
+    if (best.empty()) {
+      chosen = NextToken(sequence, at, logits.row(row), is_draft);
+      if (!chosen) return Fail(record, NothingAllowed(sequence));
+    } else {
+      const Verdict verdict = VerifyBest(sequence, at, best[at]);
+      chosen = NewToken{verdict.token, {}};
+      is_draft = verdict.accepted;
     }
-    Sampler::Adjust(request.sampling, sequence.history, values);
-    const Verdict verdict = Verify(sampler_, sequence, static_cast<std::size_t>(row), values);
-    NewToken chosen{verdict.token, {}};
-    if (request.logprobs) chosen.logprobs = LogprobsOf(raw, verdict.token, *request.logprobs);
     if (item.phase == Phase::kDecode) ++sequence.computed;
-    if (verdict.accepted) ++accepted;
+    if (is_draft) ++accepted;
     statistics_.OnToken();
-    reason = AppendToken(sequence, std::move(chosen), info_.stop_ids);
+    reason = AppendToken(sequence, std::move(*chosen), info_.stop_ids);
   }
   statistics_.OnOutput(sequence);
   if (drafted > 0) {

@@ -40,6 +40,7 @@ void Runner::Run(const StepPlan& plan) {
   items_.clear();
   row_begins_.clear();
   item_logits_.clear();
+  item_best_.clear();
   if (plan.items.empty()) return;
   for (const PlanItem& item : plan.items) AddRows(item);
   executor_->Forward(ids_, items_);
@@ -98,7 +99,8 @@ void Runner::FeedPromptRows(const StepPlan& plan) {
   }
 }
 
-void Runner::ComputeLogits(const StepPlan& plan) {
+/// Rows whose logits the plan needs.
+void Runner::ChooseLogitRows(const StepPlan& plan) {
   logit_rows_.clear();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const PlanItem& item = plan.items[i];
@@ -109,14 +111,27 @@ void Runner::ComputeLogits(const StepPlan& plan) {
       logit_rows_.push_back(row);
     }
   }
-  const Matrix logits = logit_rows_.empty() ? Matrix() : executor_->Logits(logit_rows_);
-  std::int64_t next = 0;
+}
+
+void Runner::ComputeLogits(const StepPlan& plan) {
+  ChooseLogitRows(plan);
+  const bool best_will_do = std::ranges::all_of(plan.items, [](const PlanItem& item) {
+    return !item.yields_token() || TakesBest(*item.sequence);
+  });
+  std::span<const TokenId> best;
+  Matrix logits;
+  if (!logit_rows_.empty() && best_will_do) best = executor_->BestTokens(logit_rows_);
+  if (!logit_rows_.empty() && best.empty()) logits = executor_->Logits(logit_rows_);
+  std::size_t next = 0;
   for (const PlanItem& item : plan.items) {
     const std::int64_t count = !item.yields_token()           ? 0
                                : item.phase == Phase::kDecode ? item.rows
                                                               : 1;
-    item_logits_.push_back(logits.Rows(next, count));
-    next += count;
+    const auto rows = static_cast<std::size_t>(count);
+    item_best_.push_back(best.empty() ? best : best.subspan(next, rows));
+    item_logits_.push_back(best.empty() ? logits.Rows(static_cast<std::int64_t>(next), count)
+                                        : Matrix());
+    next += rows;
   }
 }
 
@@ -191,6 +206,10 @@ void Runner::Draft(std::span<const DraftItem> items, DraftSource source) {
 
 Matrix Runner::DraftLogits(std::int64_t n) {
   return executor_->DraftLogits(std::span(draft_last_).first(static_cast<std::size_t>(n)));
+}
+
+std::span<const TokenId> Runner::BestDraftTokens(std::int64_t n) {
+  return executor_->BestDraftTokens(std::span(draft_last_).first(static_cast<std::size_t>(n)));
 }
 
 }  // namespace kv8

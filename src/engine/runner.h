@@ -43,6 +43,9 @@ class Runner {
   /// Logits of item `i` of the last plan, [rows,V]: all its rows in decode, the last in prefill.
   /// Empty for an item that yields no token. May be changed in place.
   Matrix Logits(std::size_t i);
+  /// Instead of the logits, when the executor can say so and every sequence of the plan TakesBest:
+  /// the most likely token of each of those rows. Else empty.
+  std::span<const TokenId> BestTokens(std::size_t i) const { return item_best_[i]; }
 
   /// Back to the recurrent state after the first `kept` of an item's rows.
   void Rollback(const PlanItem& item, std::int64_t kept);
@@ -51,6 +54,8 @@ class Runner {
   void Draft(std::span<const DraftItem> items, DraftSource source);
   /// Logits [n,V] of the last row of each of the last draft pass's first n items.
   Matrix DraftLogits(std::int64_t n);
+  /// The most likely tokens of those rows, or nothing: see Executor::BestDraftTokens.
+  std::span<const TokenId> BestDraftTokens(std::int64_t n);
 
   /// Drops snapshots, then keeps those of `keeps`, which are about the last plan. To be called when
   /// the drafts of the step are done.
@@ -83,6 +88,7 @@ class Runner {
   void AddRows(const PlanItem& item);
   void FeedPromptRows(const StepPlan& plan);
   void ComputeLogits(const StepPlan& plan);
+  void ChooseLogitRows(const StepPlan& plan);
 
   const KvCachePlan cache_;
   const StateLayout layout_;
@@ -97,6 +103,7 @@ class Runner {
   std::vector<std::int64_t> row_begins_;  // of the last plan's items
   std::vector<std::int64_t> logit_rows_;
   std::vector<Matrix> item_logits_;
+  std::vector<std::span<const TokenId>> item_best_;
   std::vector<std::int64_t> sources_;     // of the last draft pass's rows
   std::vector<std::int64_t> draft_last_;  // last row of each item of the last draft pass
 };

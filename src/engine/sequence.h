@@ -106,4 +106,13 @@ struct RequestRecord {
   Clock::time_point last_token;
 };
 
+/// Whether the sequence's next token is the most likely one, and nobody asks for more than that.
+inline bool TakesBest(const Sequence& sequence) {
+  const Request& request = sequence.request->request;
+  const SamplingOptions& s = request.sampling;
+  return s.temperature == 0 && s.repetition_penalty == 1 && s.presence_penalty == 0 &&
+         s.frequency_penalty == 0 && s.logit_bias.empty() && !request.logprobs &&
+         !sequence.constraint;
+}
+
 }  // namespace kv8

@@ -29,23 +29,42 @@ Verdict Verify(Sampler& sampler, const Sequence& sequence, std::size_t index,
   return {sampler.DrawResidual(p, q, uniform(Draw::kResidual)), false};
 }
 
+Verdict VerifyBest(const Sequence& sequence, std::size_t index, TokenId best) {
+  return {best, index < sequence.drafts.size() && best == sequence.drafts[index].token};
+}
+
 void Speculator::Propose(const StepPlan& plan) {
   Refresh(plan);
   while (!items_.empty()) {
-    const Matrix logits = runner_.DraftLogits(static_cast<std::int64_t>(items_.size()));
+    const std::span<const TokenId> best = BestTokens();
+    const Matrix logits =
+        best.empty() ? runner_.DraftLogits(static_cast<std::int64_t>(items_.size())) : Matrix();
     std::vector<DraftItem>& next = items_;
     std::size_t kept = 0;
     for (std::size_t i = 0; i < items_.size(); ++i) {
       Sequence& sequence = *items_[i].sequence;
       const std::int64_t position = sequence.size() - 1 + sequence.draft_count();
-      const std::span<float> row = logits.row(static_cast<std::int64_t>(i));
-      if (!(sequence.finite = AllFinite(row))) continue;
-      if (!Choose(sequence, row) || !WantsDraft(sequence)) continue;
+      if (!best.empty()) {
+        if (!(sequence.finite = best[i] != kNoToken)) continue;
+        sequence.drafts.push_back({best[i], {}});
+      } else {
+        const std::span<float> row = logits.row(static_cast<std::int64_t>(i));
+        if (!(sequence.finite = AllFinite(row)) || !Choose(sequence, row)) continue;
+      }
+      if (!WantsDraft(sequence)) continue;
       next[kept++] = {&sequence, position, 1, static_cast<std::int64_t>(i)};
     }
     items_.resize(kept);
     if (kept > 0) runner_.Draft(items_, DraftSource::kDraft);
   }
+}
+
+/// The drafts of all items, when the executor can say so and nobody asks for more.
+std::span<const TokenId> Speculator::BestTokens() {
+  const bool will_do =
+      std::ranges::all_of(items_, [](const DraftItem& item) { return TakesBest(*item.sequence); });
+  if (!will_do) return {};
+  return runner_.BestDraftTokens(static_cast<std::int64_t>(items_.size()));
 }
 
 /// One pass over all rows that were kept. Leaves the items of sequences that want drafts, which

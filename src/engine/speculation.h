@@ -27,6 +27,9 @@ struct Verdict {
 Verdict Verify(Sampler& sampler, const Sequence& sequence, std::size_t index,
                std::span<const float> logits);
 
+/// The same for a sequence that TakesBest: `best` is the target's token.
+Verdict VerifyBest(const Sequence& sequence, std::size_t index, TokenId best);
+
 /// Runs the draft head after a step was committed.
 class Speculator {
  public:
@@ -39,6 +42,7 @@ class Speculator {
  private:
   void Refresh(const StepPlan& plan);
   bool Choose(Sequence& sequence, std::span<float> logits);
+  std::span<const TokenId> BestTokens();
 
   Runner& runner_;
   DraftSampling sampling_;

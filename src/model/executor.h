@@ -47,6 +47,9 @@ struct SlotRows {
   std::span<const BlockId> blocks;  // cover every position up to the last row's
 };
 
+/// What BestTokens says about a row with a logit that is NaN or infinite.
+inline constexpr TokenId kNoToken = -1;
+
 /// Where a draft pass takes streams from.
 enum class StreamSource {
   kTarget,  // rows of the last Forward
@@ -76,6 +79,12 @@ class Executor {
   /// Logits [rows.size(),V] of rows of the last Forward. Valid until the next call of this or of
   /// DraftLogits; may be changed in place.
   virtual Matrix Logits(std::span<const std::int64_t> rows) = 0;
+  /// The most likely token of such rows, ties to the lower id, or kNoToken. Empty where logits are
+  /// in host memory anyway: then Logits is the way. Valid like those.
+  virtual std::span<const TokenId> BestTokens(std::span<const std::int64_t> rows) {
+    (void)rows;
+    return {};
+  }
   /// Back to the recurrent state after the first `kept` rows of the slot in the last Forward, fewer
   /// than there were.
   virtual void Rollback(int slot, std::int64_t kept) = 0;
@@ -86,6 +95,11 @@ class Executor {
                      std::span<const std::int64_t> sources, StreamSource source) = 0;
   /// The same as Logits for rows of the last Draft.
   virtual Matrix DraftLogits(std::span<const std::int64_t> rows) = 0;
+  /// The same as BestTokens for rows of the last Draft.
+  virtual std::span<const TokenId> BestDraftTokens(std::span<const std::int64_t> rows) {
+    (void)rows;
+    return {};
+  }
 
   /// Streams of one row of the last Forward, to host memory and back.
   virtual void SaveStreams(std::int64_t row, std::span<float> to) = 0;

@@ -1,6 +1,7 @@
 #include "model/cuda/cuda_executor.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace kv8::cuda {
@@ -53,6 +54,7 @@ Result<void> CudaExecutor::Open() {
   KV8_RETURN_IF_ERROR(plan.CheckFits(tables_on_host, now, *device_));
   memory_ = plan.ByOwner(tables_on_host);
   KV8_RETURN_IF_ERROR(TakeWeights(plan, tables_on_host));
+  KV8_RETURN_IF_ERROR(TakeHostBuffers());
   KV8_RETURN_IF_ERROR(TakeBuffers());
   return TryEveryOp();
 }
@@ -82,26 +84,38 @@ Result<void> CudaExecutor::TakeBuffers() {
   KV8_RETURN_IF_ERROR(stream_.Fill(work_memory_.data(), std::byte{0}, work_memory_.bytes()));
   Arena arena(work_memory_.data());
   work_ = DeviceWorkspace::Take(arena, model_.config(), size);
-  const std::int64_t logit_bytes =
-      limits_.logit_rows * model_.config().vocab * static_cast<std::int64_t>(sizeof(float));
-  KV8_ASSIGN_OR_RETURN(logit_memory_, device_->AllocateHost(logit_bytes, "logits"));
-  std::fill_n(logit_memory_.As<float>(), limits_.logit_rows * model_.config().vocab, 0.0f);
   parts_.emplace(
       DeviceModel{model_.config(), *ops_, weights_, *state_, work_, *block_, limits_.drafts});
+  return WriteConstants(size.rows);
+}
 
+/// Page-locked memory that results are read to, as if all of them were 0.
+Result<void> CudaExecutor::TakeHostBuffers() {
+  const std::int64_t values = limits_.logit_rows * model_.config().vocab;
+  const std::int64_t value_bytes = values * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t token_bytes = limits_.logit_rows * static_cast<std::int64_t>(sizeof(TokenId));
+  KV8_ASSIGN_OR_RETURN(logit_memory_, device_->AllocateHost(value_bytes, "logits"));
+  KV8_ASSIGN_OR_RETURN(token_memory_, device_->AllocateHost(token_bytes, "tokens"));
+  std::fill_n(logit_memory_.As<float>(), values, 0.0f);
+  std::fill_n(token_memory_.As<TokenId>(), limits_.logit_rows, 0);
+  return {};
+}
+
+/// What kernels only read: the copies between streams, and ones.
+Result<void> CudaExecutor::WriteConstants(std::int64_t rows) {
   const std::int64_t bytes = width_ * static_cast<std::int64_t>(sizeof(float));
-  const auto rows = [bytes](const float* from, float* to) {
+  const auto copy = [bytes](const float* from, float* to) {
     return CopyArray{reinterpret_cast<const unsigned char*>(from),
                      reinterpret_cast<unsigned char*>(to), bytes, bytes, bytes};
   };
   const std::array gathers = {
-      rows(work_.streams, work_.token_streams), rows(work_.draft_streams, work_.token_streams),
-      rows(work_.streams, work_.draft_input), rows(work_.draft_streams, work_.draft_input)};
+      copy(work_.streams, work_.token_streams), copy(work_.draft_streams, work_.token_streams),
+      copy(work_.streams, work_.draft_input), copy(work_.draft_streams, work_.draft_input)};
   KV8_RETURN_IF_ERROR(stream_.Copy(work_.gathers, gathers.data(), sizeof(gathers)));
   const std::vector<float> ones(
-      static_cast<std::size_t>(loaded_.with_draft() ? size.rows * model_.config().streams : 0),
-      1.0f);
-  KV8_RETURN_IF_ERROR(stream_.Copy(work_.ones, ones.data(), std::ssize(ones) * 4));
+      static_cast<std::size_t>(loaded_.with_draft() ? rows * model_.config().streams : 0), 1.0f);
+  KV8_RETURN_IF_ERROR(stream_.Copy(work_.ones, ones.data(),
+                                   std::ssize(ones) * static_cast<std::int64_t>(sizeof(float))));
   return stream_.Synchronize();
 }
 
@@ -110,10 +124,10 @@ Result<void> CudaExecutor::TryEveryOp() {
   KV8_ASSIGN_OR_RETURN(PassShape shape, block_->UploadPadding(stream_));
   shape.max_blocks = ContextBound(0);
   KV8_RETURN_IF_ERROR(Enqueue(Work::kForward, shape));
-  KV8_RETURN_IF_ERROR(Enqueue(Work::kLogits, shape));
+  KV8_RETURN_IF_ERROR(Enqueue(Work::kBest, shape));
   if (loaded_.with_draft()) {
     KV8_RETURN_IF_ERROR(Enqueue(Work::kDraft, shape));
-    KV8_RETURN_IF_ERROR(Enqueue(Work::kDraftLogits, shape));
+    KV8_RETURN_IF_ERROR(Enqueue(Work::kDraftBest, shape));
   }
   return stream_.Synchronize();
 }
@@ -149,6 +163,10 @@ Result<void> CudaExecutor::Enqueue(Work work, const PassShape& shape) {
       return pass.Logits(shape.rows, false);
     case Work::kDraftLogits:
       return pass.Logits(shape.rows, true);
+    case Work::kBest:
+      return pass.BestTokens(shape.rows, false);
+    case Work::kDraftBest:
+      return pass.BestTokens(shape.rows, true);
   }
   return {};
 }
@@ -192,29 +210,47 @@ void CudaExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows>
 }
 
 Matrix CudaExecutor::Logits(std::span<const std::int64_t> rows) {
-  Guard([&] { return RunLogits(Work::kLogits, rows); });
-  return HostLogits(std::ssize(rows));
+  return ReadLogits(Work::kLogits, rows);
 }
 
 Matrix CudaExecutor::DraftLogits(std::span<const std::int64_t> rows) {
-  Guard([&] { return RunLogits(Work::kDraftLogits, rows); });
-  return HostLogits(std::ssize(rows));
+  return ReadLogits(Work::kDraftLogits, rows);
 }
 
-Result<void> CudaExecutor::RunLogits(Work work, std::span<const std::int64_t> rows) {
+std::span<const TokenId> CudaExecutor::BestTokens(std::span<const std::int64_t> rows) {
+  return ReadBest(Work::kBest, rows);
+}
+
+std::span<const TokenId> CudaExecutor::BestDraftTokens(std::span<const std::int64_t> rows) {
+  return ReadBest(Work::kDraftBest, rows);
+}
+
+Matrix CudaExecutor::ReadLogits(Work work, std::span<const std::int64_t> rows) {
+  const std::int64_t vocab = model_.config().vocab;
+  Guard([&] {
+    return RunHead(work, rows, work_.logits, logit_memory_,
+                   vocab * static_cast<std::int64_t>(sizeof(float)));
+  });
+  return Matrix(logit_memory_.As<float>(), std::ssize(rows), vocab);
+}
+
+std::span<const TokenId> CudaExecutor::ReadBest(Work work, std::span<const std::int64_t> rows) {
+  static_assert(cuda::kNoToken == kv8::kNoToken);
+  Guard([&] { return RunHead(work, rows, work_.best_tokens, token_memory_, sizeof(TokenId)); });
+  return {token_memory_.As<TokenId>(), rows.size()};
+}
+
+Result<void> CudaExecutor::RunHead(Work work, std::span<const std::int64_t> rows, const void* from,
+                                   const DeviceMemory& to, std::int64_t bytes_per_row) {
   pairs_.clear();
   for (const std::int64_t row : rows) {
     pairs_.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(pairs_.size())});
   }
-  KV8_RETURN_IF_ERROR(Copy(
-      GatherSet(work == Work::kLogits ? Gather::kTargetTokens : Gather::kDraftTokens), pairs_));
+  const bool target = work == Work::kLogits || work == Work::kBest;
+  KV8_RETURN_IF_ERROR(
+      Copy(GatherSet(target ? Gather::kTargetTokens : Gather::kDraftTokens), pairs_));
   KV8_RETURN_IF_ERROR(Run(work, {.rows = PaddedRows(std::ssize(rows)), .padded = true}));
-  return Read(logit_memory_.data(), work_.logits,
-              std::ssize(rows) * model_.config().vocab * static_cast<std::int64_t>(sizeof(float)));
-}
-
-Matrix CudaExecutor::HostLogits(std::int64_t rows) const {
-  return Matrix(logit_memory_.As<float>(), rows, model_.config().vocab);
+  return Read(to.data(), from, std::ssize(rows) * bytes_per_row);
 }
 
 // ---- copies -----------------------------------------------------------------------------------

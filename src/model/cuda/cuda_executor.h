@@ -25,10 +25,12 @@ class CudaExecutor final : public Executor {
   void Reset(int slot) override;
   void Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) override;
   Matrix Logits(std::span<const std::int64_t> rows) override;
+  std::span<const TokenId> BestTokens(std::span<const std::int64_t> rows) override;
   void Rollback(int slot, std::int64_t kept) override;
   void Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
              std::span<const std::int64_t> sources, StreamSource source) override;
   Matrix DraftLogits(std::span<const std::int64_t> rows) override;
+  std::span<const TokenId> BestDraftTokens(std::span<const std::int64_t> rows) override;
   void SaveStreams(std::int64_t row, std::span<float> to) override;
   void LoadStreams(std::span<const float> from, std::int64_t row) override;
   void SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) override;
@@ -40,7 +42,7 @@ class CudaExecutor final : public Executor {
 
  private:
   /// What a captured graph does.
-  enum class Work { kForward, kDraft, kLogits, kDraftLogits };
+  enum class Work { kForward, kDraft, kLogits, kDraftLogits, kBest, kDraftBest };
   struct GraphKey {
     Work work{};
     PassShape shape;
@@ -51,6 +53,8 @@ class CudaExecutor final : public Executor {
   Result<void> Open();
   Result<void> TakeWeights(const DeviceMemoryPlan& plan, bool tables_on_host);
   Result<void> TakeBuffers();
+  Result<void> TakeHostBuffers();
+  Result<void> WriteConstants(std::int64_t rows);
   Result<void> TryEveryOp();
 
   /// Runs `work` unless the device has failed before, and notes it if it fails now.
@@ -61,8 +65,11 @@ class CudaExecutor final : public Executor {
   Result<void> RunForward(std::span<const TokenId> ids, std::span<const SlotRows> items);
   Result<void> RunDraft(std::span<const TokenId> ids, std::span<const SlotRows> items,
                         std::span<const std::int64_t> sources, StreamSource source);
-  Result<void> RunLogits(Work work, std::span<const std::int64_t> rows);
-  Matrix HostLogits(std::int64_t rows) const;
+  /// `work` over rows of the last pass; what it leaves for each, at `from`, goes to `to`.
+  Result<void> RunHead(Work work, std::span<const std::int64_t> rows, const void* from,
+                       const DeviceMemory& to, std::int64_t bytes_per_row);
+  Matrix ReadLogits(Work work, std::span<const std::int64_t> rows);
+  std::span<const TokenId> ReadBest(Work work, std::span<const std::int64_t> rows);
   /// Rows of streams: of the target or the draft, to token_streams or to draft_input.
   enum class Gather { kTargetTokens, kDraftTokens, kTargetDraft, kDraftDraft };
   CopySet GatherSet(Gather gather) const;
@@ -84,7 +91,7 @@ class CudaExecutor final : public Executor {
   std::unique_ptr<Device> device_;  // outlives all that follows
   DeviceStream stream_;
   std::optional<CudaOps> ops_;
-  DeviceMemory weight_memory_, table_memory_, work_memory_, logit_memory_;
+  DeviceMemory weight_memory_, table_memory_, work_memory_, logit_memory_, token_memory_;
   DeviceWeights weights_;
   DeviceWorkspace work_{};
   std::optional<DeviceState> state_;

@@ -45,12 +45,15 @@ Result<void> DevicePass::Forward() {
                                              .out = w_.streams}));
   int ple_layer = 0, gdn_layer = 0, kv_layer = 0;
   for (const DeviceLayer& layer : m_.weights.layers) {
-    if (layer.ple) KV8_RETURN_IF_ERROR(Ple(*layer.ple, ple_layer++));
+    if (layer.ple) {
+      KV8_RETURN_IF_ERROR(Settle(w_.streams));
+      KV8_RETURN_IF_ERROR(Ple(*layer.ple, ple_layer++));
+    }
     KV8_RETURN_IF_ERROR(layer.gdn ? Gdn(layer, gdn_layer++)
                                   : Qsa(layer, kv_layer++, m_.weights.inv_freq, w_.streams));
     KV8_RETURN_IF_ERROR(Moe(layer, w_.streams));
   }
-  return {};
+  return Settle(w_.streams);
 }
 
 Result<void> DevicePass::Draft() {
@@ -85,7 +88,8 @@ Result<void> DevicePass::Draft() {
   KV8_RETURN_IF_ERROR(Combine(w_.draft_embedding, w_.ones, w_.draft_streams));
   const int kv_layer = static_cast<int>(m_.config.QsaLayers().size());
   KV8_RETURN_IF_ERROR(Qsa(draft.layer, kv_layer, draft.inv_freq, w_.draft_streams));
-  return Moe(draft.layer, w_.draft_streams);
+  KV8_RETURN_IF_ERROR(Moe(draft.layer, w_.draft_streams));
+  return Settle(w_.draft_streams);
 }
 
 Result<void> DevicePass::Logits(std::int32_t rows, bool draft) {
@@ -99,8 +103,22 @@ Result<void> DevicePass::Logits(std::int32_t rows, bool draft) {
                                  .outputs = {{m_.weights.lm_head, w_.logits, m_.config.vocab}}});
 }
 
+Result<void> DevicePass::BestTokens(std::int32_t rows, bool draft) {
+  KV8_RETURN_IF_ERROR(Logits(rows, draft));
+  return m_.ops.Argmax(stream_, {.logits = w_.logits,
+                                 .stride = m_.config.vocab,
+                                 .rows = rows,
+                                 .vocab = m_.config.vocab,
+                                 .parts = w_.best_parts,
+                                 .tickets = w_.best_tickets,
+                                 .tokens = w_.best_tokens});
+}
+
 Result<void> DevicePass::Mix(const DeviceHyper& weights, float* streams, std::int32_t rows) {
-  return m_.ops.HyperMix(stream_, {.streams = streams,
+  const float* const y = unsettled_ ? w_.y : nullptr;
+  unsettled_ = false;
+  return m_.ops.HyperMix(stream_, {.y = y,
+                                   .streams = streams,
                                    .gain = weights.gain,
                                    .down = weights.down,
                                    .up = weights.up,
@@ -114,6 +132,12 @@ Result<void> DevicePass::Mix(const DeviceHyper& weights, float* streams, std::in
                                    .low = w_.hyper.low,
                                    .x = w_.x,
                                    .inject = w_.inject});
+}
+
+Result<void> DevicePass::Settle(float* streams) {
+  if (!unsettled_) return {};
+  unsettled_ = false;
+  return Combine(w_.y, w_.inject, streams);
 }
 
 Result<void> DevicePass::Combine(const float* y, const float* inject, float* streams) {
@@ -171,8 +195,8 @@ Result<void> DevicePass::Gdn(const DeviceLayer& layer, int gdn_layer) {
                                           {weights.b, w_.gdn.b, gdn.value_heads},
                                           {weights.a, w_.gdn.a, gdn.value_heads}}}));
   KV8_RETURN_IF_ERROR(Recur(weights, gdn_layer));
-  KV8_RETURN_IF_ERROR(Project(w_.gdn.core, values, weights.out, w_.y));
-  return Combine(w_.y, w_.inject, w_.streams);
+  unsettled_ = true;
+  return Project(w_.gdn.core, values, weights.out, w_.y);
 }
 
 /// Prefill takes each slice as a whole; decode goes row by row where a state may have to be gone
@@ -236,8 +260,8 @@ Result<void> DevicePass::Qsa(const DeviceLayer& layer, int kv_layer, const float
   for (std::int32_t first = 0; first < shape_.rows; first += kAttentionRows) {
     KV8_RETURN_IF_ERROR(Attend(kv_layer, first, std::min(kAttentionRows, shape_.rows - first)));
   }
-  KV8_RETURN_IF_ERROR(Project(w_.qsa.core, q.query_heads * q.head_dim, weights.out, w_.y));
-  return Combine(w_.y, w_.inject, streams);
+  unsettled_ = true;
+  return Project(w_.qsa.core, q.query_heads * q.head_dim, weights.out, w_.y);
 }
 
 Result<void> DevicePass::Store(const DeviceQsa& weights, int kv_layer, const float* inv_freq) {
@@ -310,33 +334,33 @@ Result<void> DevicePass::Moe(const DeviceLayer& layer, float* streams) {
   const MoeConfig& moe = m_.config.moe;
   const DeviceMoe& weights = layer.moe;
   KV8_RETURN_IF_ERROR(Mix(layer.mlp, streams, shape_.rows));
-  KV8_RETURN_IF_ERROR(m_.ops.Moe(stream_, {.x = w_.x,
-                                           .rows = shape_.rows,
-                                           .hidden = m_.config.hidden,
-                                           .experts = moe.experts,
-                                           .experts_per_token = moe.experts_per_token,
-                                           .expert_dim = moe.expert_dim,
-                                           .shared_dim = moe.shared_expert_dim,
-                                           .router = weights.router,
-                                           .gate_up = weights.gate_up,
-                                           .down = weights.down,
-                                           .shared_gate_proj = weights.shared_gate_proj,
-                                           .shared_up_proj = weights.shared_up_proj,
-                                           .shared_down_proj = weights.shared_down_proj,
-                                           .shared_gate = weights.shared_gate,
-                                           .logits = w_.moe.logits,
-                                           .chosen = w_.moe.chosen,
-                                           .weights = w_.moe.weights,
-                                           .begins = w_.moe.begins,
-                                           .active = w_.moe.active,
-                                           .pairs = w_.moe.pairs,
-                                           .expert_hidden = w_.moe.expert_hidden,
-                                           .expert_out = w_.moe.expert_out,
-                                           .shared_hidden = w_.moe.shared_hidden,
-                                           .shared_gate_value = w_.moe.shared_gate,
-                                           .shared_out = w_.moe.shared_out,
-                                           .out = w_.y}));
-  return Combine(w_.y, w_.inject, streams);
+  unsettled_ = true;
+  return m_.ops.Moe(stream_, {.x = w_.x,
+                              .rows = shape_.rows,
+                              .hidden = m_.config.hidden,
+                              .experts = moe.experts,
+                              .experts_per_token = moe.experts_per_token,
+                              .expert_dim = moe.expert_dim,
+                              .shared_dim = moe.shared_expert_dim,
+                              .router = weights.router,
+                              .gate_up = weights.gate_up,
+                              .down = weights.down,
+                              .shared_gate_proj = weights.shared_gate_proj,
+                              .shared_up_proj = weights.shared_up_proj,
+                              .shared_down_proj = weights.shared_down_proj,
+                              .shared_gate = weights.shared_gate,
+                              .logits = w_.moe.logits,
+                              .chosen = w_.moe.chosen,
+                              .weights = w_.moe.weights,
+                              .begins = w_.moe.begins,
+                              .active = w_.moe.active,
+                              .pairs = w_.moe.pairs,
+                              .expert_hidden = w_.moe.expert_hidden,
+                              .expert_out = w_.moe.expert_out,
+                              .shared_hidden = w_.moe.shared_hidden,
+                              .shared_gate_value = w_.moe.shared_gate,
+                              .shared_out = w_.moe.shared_out,
+                              .out = w_.y});
 }
 
 }  // namespace kv8::cuda

@@ -33,9 +33,14 @@ class DevicePass {
   Result<void> Draft();
   /// Mixer and head over the first `rows` of workspace.token_streams; to workspace.logits.
   Result<void> Logits(std::int32_t rows, bool draft);
+  /// The same, and the most likely token of each row to workspace.best_tokens.
+  Result<void> BestTokens(std::int32_t rows, bool draft);
 
  private:
+  /// What a block reads from the streams, once the output of the block before is in them.
   Result<void> Mix(const DeviceHyper& weights, float* streams, std::int32_t rows);
+  /// The output of the last block goes into the streams now.
+  Result<void> Settle(float* streams);
   Result<void> Combine(const float* y, const float* inject, float* streams);
   Result<void> Project(const float* x, std::int32_t inner, WeightArray weight, float* out);
   Result<void> Ple(const DevicePle& weights, int layer);
@@ -50,6 +55,8 @@ class DevicePass {
   const DeviceWorkspace& w_;
   DeviceStream& stream_;
   const PassShape& shape_;
+  bool unsettled_ =
+      false;  // workspace.y holds the output of a block that is not in the streams yet
 };
 
 }  // namespace kv8::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/cuda/argmax.h"
 #include "ops/cuda/gdn.h"
 #include "ops/cuda/sparse_attention.h"
 
@@ -86,6 +87,9 @@ DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelConfig& config,
   w.ones = arena.Take<float>(draft_rows * config.streams);
   w.token_streams = arena.Take<float>(size.logit_rows * width);
   w.logits = arena.Take<float>(size.logit_rows * config.vocab);
+  w.best_parts = arena.Take<std::uint64_t>(size.logit_rows * ArgmaxParts(config.vocab));
+  w.best_tickets = arena.Take<std::int32_t>(size.logit_rows);
+  w.best_tokens = arena.Take<std::int32_t>(size.logit_rows);
   w.gathers = arena.Take<CopyArray>(4);
   w.x = arena.Take<float>(mixed_rows * config.hidden);
   w.y = arena.Take<float>(size.rows * config.hidden);

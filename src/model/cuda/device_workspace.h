@@ -23,17 +23,20 @@ struct WorkspaceSize {
 
 /// T rows, S streams, H hidden, W = S*H; scratch of blocks that never run at once shares its place.
 struct DeviceWorkspace {
-  float* streams;          // [T,W] residual streams of the target
-  float* draft_streams;    // [T,W]; the rest of the draft head's only when it runs
-  float* draft_input;      // [T,W]
-  float* draft_normed;     // [T,W]
-  float* draft_embedding;  // [T,H]
-  float* ones;             // [T,S]
-  float* token_streams;    // [logit rows,W]
-  float* logits;           // [logit rows,V]
-  CopyArray* gathers;      // [4] between streams: see CudaExecutor
-  float *x, *y;            // [T,H] input and output of a block
-  float* inject;           // [T,S]
+  float* streams;              // [T,W] residual streams of the target
+  float* draft_streams;        // [T,W]; the rest of the draft head's only when it runs
+  float* draft_input;          // [T,W]
+  float* draft_normed;         // [T,W]
+  float* draft_embedding;      // [T,H]
+  float* ones;                 // [T,S]
+  float* token_streams;        // [logit rows,W]
+  float* logits;               // [logit rows,V]
+  std::uint64_t* best_parts;   // [logit rows,parts] of Argmax
+  std::int32_t* best_tickets;  // [logit rows]; zero between calls
+  std::int32_t* best_tokens;   // [logit rows]
+  CopyArray* gathers;          // [4] between streams: see CudaExecutor
+  float *x, *y;                // [T,H] input and output of a block
+  float* inject;               // [T,S]
   struct {
     float *normed, *parts, *low;  // [T,W], [T,W], [T,r]
   } hyper;

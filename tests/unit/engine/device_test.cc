@@ -77,12 +77,16 @@ TEST_P(LargeBatch, AnswersAsAlone) {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < 64; ++i) requests.push_back(Ask(Text(97 * i, 6 * i + 2), 12));
   const auto together = AnswersOf(*MakeEngine(options), requests);
+  auto plain = requests;  // on a device that chooses by itself, logits stay there
+  for (Request& request : plain) request.logprobs.reset();
+  const auto chosen_there = AnswersOf(*MakeEngine(options), plain);
   options.max_num_seqs = 1;
   options.speculative_tokens = 0;
   const auto alone = AnswersOf(*MakeEngine(options), requests);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(together[i].tokens, alone[i].tokens) << "request " << i;
     EXPECT_EQ(together[i].logprobs, alone[i].logprobs) << "request " << i;
+    EXPECT_EQ(chosen_there[i].tokens, alone[i].tokens) << "request " << i;
     EXPECT_EQ(together[i].tokens.size(), 12u);
   }
 }
