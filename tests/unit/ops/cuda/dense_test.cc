@@ -60,8 +60,8 @@ TEST_F(CudaDense, LinearBitsDependOnTheRowAlone) {
     std::int64_t inner, outs, rows;
   };
   // The second is large enough for whole tiles, the third for many blocks.
-  for (const auto& [inner, outs, all_rows] :
-       {Shape{320, 48, 40}, Shape{96, 12'200, 70}, Shape{2592, 16'400, 65}}) {
+  for (const Shape& shape : {Shape{320, 48, 40}, Shape{96, 12'200, 70}, Shape{2592, 16'400, 65}}) {
+    const std::int64_t inner = shape.inner, outs = shape.outs, all_rows = shape.rows;
     const DeviceWeight weight(device(), stream(), DType::kBF16, outs, inner, 1);
     const OnDevice<float> x = Upload(RandomValues(all_rows * inner, 2));
     const auto run = [&](std::int64_t first, std::int64_t rows) {
