@@ -57,7 +57,8 @@ not_for_device='EngineGolden*:All/EngineGolden*:EngineRefuses*:Sampler*:Schedule
 
 architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
 build() {
-  cmake --preset "$1" -DKV8_CUDA_ARCHITECTURES="$architecture" && cmake --build --preset "$@"
+  cmake --preset "$1" -DKV8_CUDA_ARCHITECTURES="$architecture" -DKV8_CUDA_SM70=ON &&
+    cmake --build --preset "$@"
 }
 run_engine_tests() {
   KV8_TEST_DEVICE=cuda "$engine_tests/unit/engine/engine_test" --gtest_filter="-$not_for_device" &&
