@@ -68,28 +68,26 @@ build() {
   cmake --preset "$preset" && cmake --build --preset "$preset" --target "$@"
 }
 
-# Everything but the golden values, which say nothing about memory and take the sanitizers minutes.
+# Everything but golden values and long tests, which take the sanitizers minutes.
 address_programs=(base_test calib_test checkpoint_test checkpoint_hostile_test engine_test grammar_test
   kvcache_test numeric_test openai_test ops_test scalepack_test server_test text_test)
-# Where threads meet. One process at a time: idle threads spin.
-thread_programs=(base_test engine_test)
-
-# run_shard PRESET NAME...: test programs of a preset without their long tests; all must pass.
+# run_shard PRESET FILTER NAME...: test programs of a preset; all must pass.
 run_shard() {
-  local preset=$1 name
-  shift
+  local preset=$1 filter=$2 name
+  shift 2
   for name in "$@"; do
     "$(find "build/$preset/tests" -name "$name" -type f -perm -u+x)" --gtest_brief=1 \
-      --gtest_filter='-Long*' || return 1
+      --gtest_filter="$filter" || return 1
   done
 }
 
-# run_programs PRESET SHARDS NAME...: the same, with each program's tests dealt to as many processes.
+# run_programs SHARDS PRESET FILTER NAME...: the same, with each program's tests dealt to as many
+# processes.
 run_programs() {
-  local preset=$1 shards=$2 i status=0 jobs=()
-  shift 2
+  local shards=$1 i status=0 jobs=()
+  shift
   for ((i = 0; i < shards; ++i)); do
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i run_shard "$preset" "$@" &
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i run_shard "$@" &
     jobs+=($!)
   done
   for i in "${jobs[@]}"; do wait "$i" || status=1; done
@@ -117,13 +115,16 @@ step release-build build release all &&
   tests release ctest --preset release --parallel "$(nproc)" &&
   tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py' &&
   tests server python3 -m unittest discover --start-directory tests/server --pattern '*_test.py' &&
+  tests page python3 -m unittest discover --start-directory tests/page --pattern '*_test.py' &&
   tests clients "$client_python" -m unittest discover --start-directory tests/clients --pattern '*_test.py'
 if [[ -z $fast ]]; then
   step tidy scripts/check_tidy.sh
   step asan-build build fuzz fuzz/all "${address_programs[@]}" &&
-    step asan run_programs fuzz "$(nproc)" "${address_programs[@]}" &&
+    step asan run_programs "$(nproc)" fuzz '-Long*' "${address_programs[@]}" &&
     step fuzz scripts/fuzz.sh 20
-  step tsan-build build tsan "${thread_programs[@]}" &&
-    step tsan run_programs tsan 1 "${thread_programs[@]}"
+  # Where threads meet. One process at a time: idle threads spin.
+  step tsan-build build tsan base_test engine_test server_test &&
+    step tsan run_programs 1 tsan '*' base_test server_test &&
+    step tsan-engine run_programs 1 tsan 'Schedule.*' engine_test
 fi
 finish

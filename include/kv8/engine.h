@@ -49,7 +49,7 @@ struct EngineOptions {
   bool cache_generated = false;
 
   DeviceKind device = DeviceKind::kCpu;
-  int threads = 0;               // 0: one per hardware thread
+  int threads = 0;  // 0: one per hardware thread
   /// Implementation of the ops; empty: the first. CPU: "simd", "reference", which is the plain one.
   /// GPU: "native", "sm70", which is the V100's code.
   std::string backend;

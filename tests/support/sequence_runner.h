@@ -21,7 +21,7 @@ struct RunnerOptions {
   KvDType kv_dtype = KvDType::kFp32;
   std::vector<StoreScales> scales;  // one per K/V layer with kE4M3
   std::string backend = "simd";
-  int threads = 1;  // tests run side by side, and idle threads spin
+  int threads = 1;               // tests run side by side, and idle threads spin
   std::int64_t capacity = 4096;  // tokens
   bool with_draft = false;
 };
