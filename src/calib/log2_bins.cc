@@ -21,8 +21,8 @@ std::uint32_t NextEdge(std::uint32_t low, std::uint32_t high) {
 }  // namespace
 
 const Log2Bins& Log2Bins::Get() {
-  static const Log2Bins bins;
-  return bins;
+  static const Log2Bins kBins;
+  return kBins;
 }
 
 Log2Bins::Log2Bins() {

@@ -133,8 +133,8 @@ bool CharSet::Has(char32_t c) const {
 }
 
 const CharSet& JsonEscaped() {
-  static const CharSet escaped = CharSet().Add(0, 0x1F).Add('"', '"').Add('\\', '\\');
-  return escaped;
+  static const CharSet kEscaped = CharSet().Add(0, 0x1F).Add('"', '"').Add('\\', '\\');
+  return kEscaped;
 }
 
 std::string Written(char32_t c, TextForm form) {

@@ -15,31 +15,31 @@ constexpr int kMaxGroups = 100;                 // inside one another
 constexpr std::uint32_t kMaxEmptyRepeat = 100;  // of what may be empty, as each is a way
 
 const CharSet& Digits() {
-  static const CharSet chars = CharSet().Add('0', '9');
-  return chars;
+  static const CharSet kChars = CharSet().Add('0', '9');
+  return kChars;
 }
 const CharSet& WordChars() {
-  static const CharSet chars = CharSet().Add('0', '9').Add('A', 'Z').Add('a', 'z').Add('_', '_');
-  return chars;
+  static const CharSet kChars = CharSet().Add('0', '9').Add('A', 'Z').Add('a', 'z').Add('_', '_');
+  return kChars;
 }
 const CharSet& LineEnds() {
-  static const CharSet chars = CharSet().Add('\n', '\n').Add('\r', '\r').Add(0x2028, 0x2029);
-  return chars;
+  static const CharSet kChars = CharSet().Add('\n', '\n').Add('\r', '\r').Add(0x2028, 0x2029);
+  return kChars;
 }
 /// WhiteSpace and LineTerminator of ECMA 262.
 const CharSet& Spaces() {
-  static const CharSet chars = CharSet()
-                                   .Add('\t', '\r')
-                                   .Add(' ', ' ')
-                                   .Add(0xA0, 0xA0)
-                                   .Add(0x1680, 0x1680)
-                                   .Add(0x2000, 0x200A)
-                                   .Add(0x2028, 0x2029)
-                                   .Add(0x202F, 0x202F)
-                                   .Add(0x205F, 0x205F)
-                                   .Add(0x3000, 0x3000)
-                                   .Add(0xFEFF, 0xFEFF);
-  return chars;
+  static const CharSet kChars = CharSet()
+                                    .Add('\t', '\r')
+                                    .Add(' ', ' ')
+                                    .Add(0xA0, 0xA0)
+                                    .Add(0x1680, 0x1680)
+                                    .Add(0x2000, 0x200A)
+                                    .Add(0x2028, 0x2029)
+                                    .Add(0x202F, 0x202F)
+                                    .Add(0x205F, 0x205F)
+                                    .Add(0x3000, 0x3000)
+                                    .Add(0xFEFF, 0xFEFF);
+  return kChars;
 }
 
 bool IsAsciiLetterOrDigit(char c) {

@@ -115,9 +115,9 @@ bool IsLost(DriverStatus status) {
 }  // namespace
 
 Result<const DriverApi*> LoadDriver() {
-  static const Result<DriverApi> driver = FindDriver();
-  if (!driver.ok()) return driver.error();
-  return &driver.value();
+  static const Result<DriverApi> kDriver = FindDriver();
+  if (!kDriver.ok()) return kDriver.error();
+  return &kDriver.value();
 }
 
 Result<void> CheckDriverVersion(int version) {

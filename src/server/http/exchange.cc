@@ -16,7 +16,7 @@ void Exchange::Wake(std::unique_lock<std::mutex> lock) {
   if (needed) wake_();
 }
 
-void Exchange::Send(int status, std::string_view content_type, std::string body,
+void Exchange::Send(int status, std::string_view content_type, std::string_view body,
                     const HttpHeaders& headers) {
   std::function<void()> dropped;  // destroyed after the lock is given back
   std::unique_lock lock(mutex_);

@@ -22,7 +22,7 @@ class Exchange {
   Exchange(ResponseFrame frame, std::size_t buffer_limit, std::function<void()> wake);
 
   // The calls of Responder.
-  void Send(int status, std::string_view content_type, std::string body,
+  void Send(int status, std::string_view content_type, std::string_view body,
             const HttpHeaders& headers);
   void BeginStream(int status, std::string_view content_type, const HttpHeaders& headers);
   bool Write(std::string_view piece);
@@ -84,7 +84,7 @@ class ExchangeResponder final : public Responder {
 
   void Send(int status, std::string_view content_type, std::string body,
             HttpHeaders headers) override {
-    exchange_->Send(status, content_type, std::move(body), headers);
+    exchange_->Send(status, content_type, body, headers);
   }
   void BeginStream(int status, std::string_view content_type, HttpHeaders headers) override {
     exchange_->BeginStream(status, content_type, headers);

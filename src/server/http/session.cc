@@ -19,9 +19,9 @@ constexpr std::size_t kReadAhead = 16 << 10;     // pipelined requests that wait
 constexpr std::chrono::milliseconds kLingerTime{2'000};
 
 std::string NewRequestId() {
-  static const std::uint32_t boot = std::random_device()();
+  static const std::uint32_t kBoot = std::random_device()();
   static std::atomic<std::uint64_t> count{0};
-  return fmt::format("req-{:08x}-{}", boot, count.fetch_add(1, std::memory_order_relaxed));
+  return fmt::format("req-{:08x}-{}", kBoot, count.fetch_add(1, std::memory_order_relaxed));
 }
 
 double Seconds(Session::Clock::duration duration) {
