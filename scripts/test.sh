@@ -111,12 +111,13 @@ step layers scripts/check_layers.py
 step sizes scripts/check_sizes.py
 step spec scripts/check_spec.py
 tests scripts python3 -m unittest discover --start-directory tests/scripts --pattern '*_test.py'
-step release-build build release all &&
-  tests release ctest --preset release --parallel "$(nproc)" &&
-  tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py' &&
-  tests server python3 -m unittest discover --start-directory tests/server --pattern '*_test.py' &&
-  tests page python3 -m unittest discover --start-directory tests/page --pattern '*_test.py' &&
+if step release-build build release all; then
+  tests release ctest --preset release --parallel "$(nproc)"
+  tests command-line python3 -m unittest discover --start-directory tests/cli --pattern '*_test.py'
+  tests server python3 -m unittest discover --start-directory tests/server --pattern '*_test.py'
+  tests page python3 -m unittest discover --start-directory tests/page --pattern '*_test.py'
   tests clients "$client_python" -m unittest discover --start-directory tests/clients --pattern '*_test.py'
+fi
 if [[ -z $fast ]]; then
   step tidy scripts/check_tidy.sh
   step asan-build build fuzz fuzz/all "${address_programs[@]}" &&
