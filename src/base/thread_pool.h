@@ -48,7 +48,8 @@ class ThreadPool {
     void* context = nullptr;
     void (*call)(void*, std::int64_t, std::int64_t) = nullptr;
   };
-  struct Grains {
+  /// One aligned word: atomic without a lock, for clang too.
+  struct alignas(std::uint64_t) Grains {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
   };
