@@ -71,6 +71,7 @@ build() {
 # Everything but golden values and long tests, which take the sanitizers minutes.
 address_programs=(base_test calib_test checkpoint_test checkpoint_hostile_test engine_test grammar_test
   kvcache_test numeric_test openai_test ops_test scalepack_test server_test text_test)
+
 # run_shard PRESET FILTER NAME...: test programs of a preset; all must pass.
 run_shard() {
   local preset=$1 filter=$2 name

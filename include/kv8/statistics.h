@@ -32,8 +32,9 @@ struct EngineStatistics {
   std::uint64_t cached_tokens = 0;     // supplied by the prefix cache
   std::uint64_t generated_tokens = 0;  // handed out
 
-  std::uint64_t prefix_lookups = 0;  // prompts looked up in the prefix cache
-  std::uint64_t prefix_hits = 0;     // of these, how many found a usable beginning
+  std::uint64_t prefix_lookups = 0;        // prompts looked up in the prefix cache
+  std::uint64_t prefix_lookup_tokens = 0;  // of those prompts
+  std::uint64_t prefix_hits = 0;           // of these, how many found a usable beginning
   std::uint64_t prefix_hit_blocks = 0;
   std::uint64_t prefix_snapshots = 0;  // recurrent states kept now
 

@@ -151,7 +151,7 @@ void Runner::TakeOver(std::span<const PlanHit> hits) {
     executor_->LoadStreams(snapshot.last_streams, row);
     items.push_back({hit.sequence, hit.sequence->computed - 1, 1, row});
   }
-  if (!items.empty()) Draft(items, DraftSource::kTarget);
+  if (!items.empty()) Draft(items, StreamSource::kTarget);
 }
 
 void Runner::KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps,
@@ -178,12 +178,12 @@ Runner::Snapshot Runner::TakeSnapshot(const StepPlan& plan, const PlanKeep& keep
   return snapshot;
 }
 
-void Runner::Draft(std::span<const DraftItem> items, DraftSource source) {
-  const bool target = source == DraftSource::kTarget;
+void Runner::Draft(std::span<const DraftItem> items, StreamSource source) {
   sources_.clear();
   for (const DraftItem& item : items) {
-    const std::int64_t first =
-        target ? item.source_row : draft_last_[static_cast<std::size_t>(item.source_row)];
+    const std::int64_t first = source == StreamSource::kTarget
+                                   ? item.source
+                                   : draft_last_[static_cast<std::size_t>(item.source)];
     for (std::int64_t i = 0; i < item.rows; ++i) sources_.push_back(first + i);
   }
   ids_.clear();
@@ -201,7 +201,7 @@ void Runner::Draft(std::span<const DraftItem> items, DraftSource source) {
     }
     draft_last_.push_back(std::ssize(ids_) - 1);
   }
-  executor_->Draft(ids_, items_, sources_, target ? StreamSource::kTarget : StreamSource::kDraft);
+  executor_->Draft(ids_, items_, sources_, source);
 }
 
 Matrix Runner::DraftLogits(std::int64_t n) {

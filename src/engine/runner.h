@@ -18,13 +18,9 @@ struct DraftItem {
   Sequence* sequence = nullptr;
   std::int64_t first_position = 0;
   std::int64_t rows = 0;
-  std::int64_t source_row = 0;  // of the first row's streams, see DraftSource
-};
-
-/// Where a draft pass takes streams from.
-enum class DraftSource {
-  kTarget,  // rows of the last plan
-  kDraft,   // the last draft pass: row i is the last row of its item i
+  /// Whose streams the first row has: a row of the last plan, or, with StreamSource::kDraft, the
+  /// last row of that item of the last draft pass.
+  std::int64_t source = 0;
 };
 
 /// Most rows of logits that a step of `slots` sequences with `drafts` drafts needs at once.
@@ -51,7 +47,7 @@ class Runner {
   void Rollback(const PlanItem& item, std::int64_t kept);
 
   /// Runs the draft head over the items' rows; the sequences' blocks must cover them.
-  void Draft(std::span<const DraftItem> items, DraftSource source);
+  void Draft(std::span<const DraftItem> items, StreamSource source);
   /// Logits [n,V] of the last row of each of the last draft pass's first n items.
   Matrix DraftLogits(std::int64_t n);
   /// The most likely tokens of those rows, or nothing: see Executor::BestDraftTokens.

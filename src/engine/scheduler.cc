@@ -218,7 +218,10 @@ bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
   if (found > 0) plan.hits.push_back({&sequence, hit.snapshot});
   sequence.computed = found * kBlockTokens;
   if (MayHandOn(sequence)) sequence.snapshot_points = SnapshotPoints(sequence, hit.matched_blocks);
-  prefix_counts_.lookups += look ? 1 : 0;
+  if (look) {
+    ++prefix_counts_.lookups;
+    prefix_counts_.tokens += static_cast<std::uint64_t>(sequence.prompt_tokens);
+  }
   prefix_counts_.hits += found > 0 ? 1 : 0;
   prefix_counts_.blocks += static_cast<std::uint64_t>(found);
   return true;

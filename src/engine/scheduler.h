@@ -100,6 +100,7 @@ class Scheduler {
   /// Counters of the prefix cache.
   struct PrefixCounts {
     std::uint64_t lookups = 0;
+    std::uint64_t tokens = 0;  // of the prompts looked up
     std::uint64_t hits = 0;
     std::uint64_t blocks = 0;
   };

@@ -55,7 +55,7 @@ void Speculator::Propose(const StepPlan& plan) {
       next[kept++] = {&sequence, position, 1, static_cast<std::int64_t>(i)};
     }
     items_.resize(kept);
-    if (kept > 0) runner_.Draft(items_, DraftSource::kDraft);
+    if (kept > 0) runner_.Draft(items_, StreamSource::kDraft);
   }
 }
 
@@ -83,7 +83,7 @@ void Speculator::Refresh(const StepPlan& plan) {
   const auto wanting =
       std::stable_partition(items_.begin(), items_.end(),
                             [](const DraftItem& item) { return WantsDraft(*item.sequence); });
-  runner_.Draft(items_, DraftSource::kTarget);
+  runner_.Draft(items_, StreamSource::kTarget);
   items_.erase(wanting, items_.end());
 }
 

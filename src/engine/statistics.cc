@@ -138,6 +138,7 @@ EngineStatistics Statistics::Snapshot(const Scheduler& scheduler,
   now.running = scheduler.running().size();
   now.preemptions = scheduler.preemptions();
   now.prefix_lookups = scheduler.prefix_counts().lookups;
+  now.prefix_lookup_tokens = scheduler.prefix_counts().tokens;
   now.prefix_hits = scheduler.prefix_counts().hits;
   now.prefix_hit_blocks = scheduler.prefix_counts().blocks;
   now.prefix_snapshots = static_cast<std::uint64_t>(scheduler.tree().snapshots());

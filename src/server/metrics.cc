@@ -84,12 +84,11 @@ void AddRequests(Families& out, const EngineStatistics& s) {
 }
 
 void AddTokens(Families& out, const EngineStatistics& s) {
-  const std::uint64_t prompt = s.prompt_tokens + s.cached_tokens;
   out.Counter("vllm:prompt_tokens_total", "Prompt tokens, computed or from the prefix cache.",
-              prompt);
+              s.prompt_tokens + s.cached_tokens);
   out.Counter("vllm:generation_tokens_total", "Tokens handed out.", s.generated_tokens);
   out.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
-              s.prefix_lookups > 0 ? prompt : 0);
+              s.prefix_lookup_tokens);
   out.Counter("vllm:prefix_cache_hits_total", "Prompt tokens that the prefix cache supplied.",
               s.cached_tokens);
   out.Counter("kv8:prefix_lookups_total", "Prompts looked up in the prefix cache.",

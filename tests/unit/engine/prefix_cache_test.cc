@@ -105,6 +105,7 @@ TEST_P(PrefixCache, TheSamePromptAgain) {
   EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 256);
   EXPECT_EQ(warm->statistics().prefix_hits, 2u);
   EXPECT_EQ(warm->statistics().prefix_lookups, 3u);
+  EXPECT_EQ(warm->statistics().prefix_lookup_tokens, 900u);
   EXPECT_EQ(warm->statistics().prefix_hit_blocks, 8u);
   EXPECT_EQ(warm->statistics().cached_tokens, 512u);
 }
@@ -202,6 +203,7 @@ TEST_P(PrefixCache, WithoutOneNoRequestFindsAnothers) {
   AnswerOf(*engine, request);
   EXPECT_EQ(AnswerOf(*engine, Ask(request.prompt)).cached, 0);
   EXPECT_EQ(engine->statistics().prompt_tokens, 300u + 44 + 300);
+  EXPECT_EQ(engine->statistics().prefix_lookup_tokens, 300u) << "the second choice alone looks";
 }
 
 TEST(PrefixCacheMemory, ForLessThanOneStateIsRefused) {

@@ -19,6 +19,7 @@ EngineStatistics SomeStatistics() {
   s.prompt_tokens = 100;
   s.cached_tokens = 20;
   s.prefix_lookups = 2;
+  s.prefix_lookup_tokens = 110;
   s.speculation = {
       .steps = 4, .drafted = 7, .accepted = 3, .drafted_at = {4, 3}, .accepted_at = {2, 1}};
   s.first_token_seconds = {.bounds = {0.1, 1}, .counts = {2, 0, 1}, .sum = 5.5, .count = 3};
@@ -53,7 +54,7 @@ TEST(Metrics, UseTheNamesAndLabelsOfVllm) {
   for (const std::string& line : {
            "vllm:num_requests_running" + labels + "} 3\n",
            "vllm:prompt_tokens_total" + labels + "} 120\n",
-           "vllm:prefix_cache_queries_total" + labels + "} 120\n",
+           "vllm:prefix_cache_queries_total" + labels + "} 110\n",
            "vllm:prefix_cache_hits_total" + labels + "} 20\n",
            "vllm:request_success_total" + labels + ",finished_reason=\"stop\"} 5\n",
            "vllm:spec_decode_num_drafts_total" + labels + "} 4\n",
