@@ -15,7 +15,8 @@
 namespace kv8 {
 namespace {
 
-constexpr std::uint64_t kMaxTokenIdsBytes = std::uint64_t{64} << 20;
+// A million ids of six digits. What is larger is refused by its size, at once.
+constexpr std::uint64_t kMaxTokenIdsBytes = std::uint64_t{8} << 20;
 
 Result<std::vector<TokenId>> ReadTokenIds(const std::filesystem::path& path) {
   const auto bad = [&path](std::string what) {

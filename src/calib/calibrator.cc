@@ -132,8 +132,7 @@ class Run {
     }
     if (SaturationTokens() > 0) KV8_RETURN_IF_ERROR(MeasureSaturation());
     KV8_RETURN_IF_ERROR(WriteReport(options_.output, state_.report));
-    std::error_code ignored;  // a leftover is harmless: the output exists
-    std::filesystem::remove(PartialPath(options_.output), ignored);
+    RemovePartial();
     return std::move(state_.report);
   }
 
@@ -153,6 +152,12 @@ class Run {
   Result<void> Save() {
     last_save_ = Clock::now();
     return SavePartial(PartialPath(options_.output), identity_, state_);
+  }
+
+  /// A leftover is harmless: the output exists, or the corpus leads to none.
+  void RemovePartial() const {
+    std::error_code ignored;
+    std::filesystem::remove(PartialPath(options_.output), ignored);
   }
 
   Result<DocumentRunner> MakeRunner(KvDType dtype, std::vector<StoreScales> scales) const {
@@ -175,7 +180,9 @@ class Run {
       return observer.status();
     };
     KV8_RETURN_IF_ERROR(RunDocuments(runner, Limits(), totals_.tokens, before, after));
-    return CheckScalable(state_.report);
+    auto scalable = CheckScalable(state_.report);
+    if (!scalable.ok()) RemovePartial();  // to go on would end here again
+    return scalable;
   }
 
   Result<void> MeasureSaturation() {

@@ -35,6 +35,17 @@ class HostileCheckpointTest(Kv8TestCase):
                 arguments += ("--max-tokens", 1, "--speculative-tokens", 1)
                 self.refuse_quickly(*arguments, naming=[expect])
 
+    def test_Cli40_files_of_more_token_ids_than_any_context_are_refused_at_once(self):
+        cases = {
+            "most": ("[" + ",".join(["300"] * 2_000_000) + "]", "2000001 tokens"),
+            "too large": ("[" + ",".join(["300"] * 5_000_000) + "]", "at most 8388608"),
+        }
+        for name, (text, expect) in cases.items():
+            with self.subTest(name):
+                ids = self.dir / "ids.json"
+                ids.write_text(text)
+                arguments = ("--model", MODEL, "--token-ids", ids, "--max-tokens", 1)
+                self.refuse_quickly("generate", *arguments, naming=[expect])
 
     def test_Cli40_weights_that_make_the_logits_not_finite_end_in_an_error(self):
         for name, (build, expect) in make_hostile.RUN_CASES.items():

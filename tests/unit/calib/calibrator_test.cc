@@ -311,6 +311,7 @@ TEST_F(CalibratorTest, ASideWithoutValuesHasNoScale) {
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code, Code::kInvalidArgument);
   EXPECT_THAT(report.error().what, HasSubstr("layer 12 K saw no value"));
+  EXPECT_FALSE(std::filesystem::exists(PartialPath(Options().output)));
 }
 
 TEST_F(CalibratorTest, AFullDiskLeavesNothingHalfWritten) {
