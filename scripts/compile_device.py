@@ -2,12 +2,14 @@
 """Compiles every device source for every architecture with CUDA 12.9, without a GPU or a toolkit.
 
     scripts/compile_device.py [--arch 70 ...] [--output DIR] [--report FILE] [--check]
+    scripts/compile_device.py --fetch
 
 CUDA 13 has no sm_70; 12.9 is the last that has. Its compiler (NVRTC), assembler (ptxas) and headers
 are PyPI packages, installed once into build/cuda12. Per source and architecture this leaves
 <source>.sm<arch>.ptx and .cubin in DIR (build/device): what KV8_CUDA_SM70 embeds. FILE gets a table
 of registers, spills, stack and shared memory per kernel. --check instead compares the table with
 FILE, whose numbers are those of this compiler alone. Exit code 1 on an error or a difference.
+--fetch installs the compiler and does no more.
 """
 
 import argparse
@@ -53,6 +55,7 @@ def packages():
     stamp = TOOLCHAIN / "installed"
     if not stamp.exists() or stamp.read_text() != "\n".join(PACKAGES):
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
+        command += ["--root-user-action", "ignore"]  # --target touches no system folder
         subprocess.run(command + ["--target", str(TOOLCHAIN), *PACKAGES], check=True)
         stamp.write_text("\n".join(PACKAGES))
     return TOOLCHAIN / "nvidia"
@@ -145,9 +148,12 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "device")
     parser.add_argument("--report", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--fetch", action="store_true")
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
     nvidia = packages()
+    if options.fetch:
+        return 0
+    options.output.mkdir(parents=True, exist_ok=True)
     sources = sorted((ROOT / "src" / "ops" / "cuda").glob("*.cu"))
     sources = [source for source in sources if not options.only or source.stem in options.only]
     jobs = [(source, arch, options.output, nvidia) for source in sources for arch in options.arch]

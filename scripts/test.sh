@@ -2,7 +2,7 @@
 # Builds kv8 and passes all of its checks and tests. Exit code 0 only if every one of them passed.
 #
 #   scripts/test.sh           everything, as CI runs it
-#   scripts/test.sh --fast    without clang-tidy, sanitizers and fuzzing
+#   scripts/test.sh --fast    without clang-tidy, device code, sanitizers and fuzzing
 #
 # One line per step as it ends, with its seconds; logs in build/test-logs/<step>.log.
 set -uo pipefail
@@ -121,6 +121,13 @@ if step release-build build release all; then
 fi
 if [[ -z $fast ]]; then
   step tidy scripts/check_tidy.sh
+  # The compiler that still has sm_70 comes from PyPI: without a network there is none to check with.
+  if scripts/compile_device.py --fetch >"$logs/device-compiler.log" 2>&1; then
+    step device-code scripts/compile_device.py --report docs/kernels/cuda-resources.md --check
+  else
+    echo "skipped device-code: no compiler; the end of $logs/device-compiler.log:"
+    tail -n 5 "$logs/device-compiler.log"
+  fi
   step asan-build build fuzz fuzz/all "${address_programs[@]}" &&
     step asan run_programs "$(nproc)" fuzz '-Long*' "${address_programs[@]}" &&
     step fuzz scripts/fuzz.sh 20
