@@ -10,17 +10,19 @@ function(kv8_library folder)
   target_link_libraries(kv8_${folder} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_LINK})
 endfunction()
 
-# kv8_test(<name> [JOINABLE] SOURCES ... DEPENDS <folders>...)
+# kv8_test(<name> [SEPARATE] SOURCES ... DEPENDS <folders>...)
 #   One GoogleTest program. Tests find the repository's files through KV8_SOURCE_DIR.
-#   JOINABLE: no two of its files use one name for two things, so KV8_UNITY may join them.
+#   SEPARATE: its files use one name for several things, so KV8_UNITY leaves them alone.
 function(kv8_test name)
-  cmake_parse_arguments(ARG "JOINABLE" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   list(TRANSFORM ARG_DEPENDS PREPEND kv8::)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE KV8_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} ${ARG_LINK} GTest::gtest_main GTest::gmock)
-  if(NOT ARG_JOINABLE)
+  # Optimising a test costs more time than it saves.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(ARG_SEPARATE)
     set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)

@@ -13,19 +13,19 @@
 namespace kv8::test {
 namespace {
 
-struct Setting {
+struct CacheSetting {
   std::string name;
   KvDType dtype = KvDType::kFp16;
   int drafts = 0;
 };
 
-struct Answer {
+struct CachedAnswer {
   std::vector<std::vector<TokenId>> tokens;  // by choice
   std::vector<float> logprobs;
   std::int64_t cached = 0;
 };
 
-std::vector<TokenId> Text(std::size_t begin, std::size_t count) {
+std::vector<TokenId> Dialogue(std::size_t begin, std::size_t count) {
   static const std::vector<TokenId> text = Golden("dialogue").Ints("input_ids");
   return {text.begin() + static_cast<std::ptrdiff_t>(begin),
           text.begin() + static_cast<std::ptrdiff_t>(begin + count)};
@@ -36,7 +36,7 @@ std::vector<TokenId> Join(std::vector<TokenId> a, std::span<const TokenId> b) {
   return a;
 }
 
-class PrefixCache : public testing::TestWithParam<Setting> {
+class PrefixCache : public testing::TestWithParam<CacheSetting> {
  protected:
   std::unique_ptr<Engine> Open(std::int64_t prefix_memory, bool cache_generated = false) {
     EngineOptions options;
@@ -72,10 +72,10 @@ class PrefixCache : public testing::TestWithParam<Setting> {
     return request;
   }
 
-  static Answer AnswerOf(Engine& engine, const Request& request) {
+  static CachedAnswer AnswerOf(Engine& engine, const Request& request) {
     auto done = engine.Generate(request);
     if (!done.ok()) throw std::runtime_error(done.error().ToString());
-    Answer answer;
+    CachedAnswer answer;
     for (const Choice& choice : done->choices) {
       answer.tokens.push_back(choice.token_ids);
       for (const auto& p : choice.logprobs) answer.logprobs.push_back(p.chosen.logprob);
@@ -86,8 +86,8 @@ class PrefixCache : public testing::TestWithParam<Setting> {
 
   /// Asks both a fresh engine and `warm`; returns how many tokens the hit supplied.
   std::int64_t ExpectSame(Engine& warm, const Request& request) {
-    const Answer cold = AnswerOf(*Open(0), request);
-    const Answer hit = AnswerOf(warm, request);
+    const CachedAnswer cold = AnswerOf(*Open(0), request);
+    const CachedAnswer hit = AnswerOf(warm, request);
     EXPECT_EQ(hit.tokens, cold.tokens);
     EXPECT_EQ(hit.logprobs, cold.logprobs);
     EXPECT_EQ(cold.cached, 0);
@@ -100,9 +100,9 @@ class PrefixCache : public testing::TestWithParam<Setting> {
 
 TEST_P(PrefixCache, TheSamePromptAgain) {
   const auto warm = Open(kMemory);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 0);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 256);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 300))), 256);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Dialogue(0, 300))), 0);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Dialogue(0, 300))), 256);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Dialogue(0, 300))), 256);
   EXPECT_EQ(warm->statistics().prefix_hits, 2u);
   EXPECT_EQ(warm->statistics().prefix_lookups, 3u);
   EXPECT_EQ(warm->statistics().prefix_lookup_tokens, 900u);
@@ -112,29 +112,29 @@ TEST_P(PrefixCache, TheSamePromptAgain) {
 
 TEST_P(PrefixCache, APromptOfWholeBlocksComputesItsLast) {
   const auto warm = Open(kMemory);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 256))), 0);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Text(0, 256))), 192);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Dialogue(0, 256))), 0);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Dialogue(0, 256))), 192);
 }
 
 TEST_P(PrefixCache, AConversationGoesOn) {
   const auto warm = Open(kMemory);
-  const auto first = Ask(Text(0, 200));
+  const auto first = Ask(Dialogue(0, 200));
   EXPECT_EQ(ExpectSame(*warm, first), 0);
-  const auto second = Ask(Join(first.prompt, Text(300, 100)));
+  const auto second = Ask(Join(first.prompt, Dialogue(300, 100)));
   EXPECT_EQ(ExpectSame(*warm, second), 192);
-  const auto third = Ask(Join(second.prompt, Text(500, 50)));
+  const auto third = Ask(Join(second.prompt, Dialogue(500, 50)));
   EXPECT_EQ(ExpectSame(*warm, third), 256);
 }
 
 TEST_P(PrefixCache, TellsWhoHoldsEachBlock) {
   const auto engine = Open(kMemory);
-  AnswerOf(*engine, Ask(Text(0, 200)));
+  AnswerOf(*engine, Ask(Dialogue(0, 200)));
   const auto submit = [&](std::vector<TokenId> prompt) {
     return engine->Submit(Ask(std::move(prompt)), {}, {}).value();
   };
-  const RequestId a = submit(Text(0, 200));
-  const RequestId b = submit(Text(0, 200));
-  const RequestId other = submit(Text(300, 100));
+  const RequestId a = submit(Dialogue(0, 200));
+  const RequestId b = submit(Dialogue(0, 200));
+  const RequestId other = submit(Dialogue(300, 100));
   engine->Step();
   std::map<std::vector<RequestId>, int> blocks;
   std::int64_t free = 0;
@@ -157,33 +157,33 @@ TEST_P(PrefixCache, TellsWhoHoldsEachBlock) {
 
 TEST_P(PrefixCache, ManyUsersOfOneSystemPrompt) {
   const auto warm = Open(kMemory);
-  const auto system = Text(0, 150);  // ends inside of a block
-  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(200, 70)))), 0);
+  const auto system = Dialogue(0, 150);  // ends inside of a block
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Dialogue(200, 70)))), 0);
   // The second shows where prompts part; from the third on everybody profits.
-  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(300, 80)))), 0);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(400, 90)))), 128);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(500, 60)))), 128);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Dialogue(300, 80)))), 0);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Dialogue(400, 90)))), 128);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Dialogue(500, 60)))), 128);
 }
 
 TEST_P(PrefixCache, AHintSavesTheSecondUserToo) {
   const auto warm = Open(kMemory);
-  const auto system = Text(0, 150);
-  Request first = Ask(Join(system, Text(200, 70)));
+  const auto system = Dialogue(0, 150);
+  Request first = Ask(Join(system, Dialogue(200, 70)));
   first.cache_points = {150};
   EXPECT_EQ(ExpectSame(*warm, first), 0);
-  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Text(300, 80)))), 128);
+  EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Dialogue(300, 80)))), 128);
 }
 
 /// With a prefix cache or without: each answers as the prompt alone does, which is computed once.
 TEST_P(PrefixCache, ChoicesShareTheirPrompt) {
-  Request request = Ask(Text(0, 300));
+  Request request = Ask(Dialogue(0, 300));
   request.sampling.temperature = 0;  // draws would differ by choice
-  const Answer alone = AnswerOf(*Open(0), request);
+  const CachedAnswer alone = AnswerOf(*Open(0), request);
   request.choices = 3;
   for (const std::int64_t memory : {std::int64_t{0}, kMemory}) {
     SCOPED_TRACE(memory);
     const auto engine = Open(memory);
-    const Answer answer = AnswerOf(*engine, request);
+    const CachedAnswer answer = AnswerOf(*engine, request);
     ASSERT_EQ(answer.tokens.size(), 3u);
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_EQ(answer.tokens[i], alone.tokens[0]);
@@ -198,7 +198,7 @@ TEST_P(PrefixCache, ChoicesShareTheirPrompt) {
 
 TEST_P(PrefixCache, WithoutOneNoRequestFindsAnothers) {
   const auto engine = Open(0);
-  Request request = Ask(Text(0, 300));
+  Request request = Ask(Dialogue(0, 300));
   request.choices = 2;
   AnswerOf(*engine, request);
   EXPECT_EQ(AnswerOf(*engine, Ask(request.prompt)).cached, 0);
@@ -227,19 +227,19 @@ TEST_P(PrefixCacheConversations, TheNextTurnFindsTheAnswerWhenAsked) {
   const auto cold = Open(0);
   for (const std::uint64_t seed : {1, 2, 3}) {  // drafts reach past the block's end or end with it
     const auto sharing = Open(kMemory, /*cache_generated=*/true);
-    Request first = Ask(Text(100 * seed, 100));
+    Request first = Ask(Dialogue(100 * seed, 100));
     first.max_tokens = 104;  // not over in the step that completes the block
     first.sampling.seed = seed;
-    const Answer answer = AnswerOf(*plain, first);
+    const CachedAnswer answer = AnswerOf(*plain, first);
     EXPECT_EQ(AnswerOf(*sharing, first).tokens, answer.tokens);
 
     // Goes on two tokens after the answer's last block, where the state counts most.
     const Request turn = Ask(Join(first.prompt, std::span(answer.tokens.front()).first(94)));
-    const Answer expected = AnswerOf(*cold, turn);
-    const Answer prompt_alone = AnswerOf(*plain, turn);
+    const CachedAnswer expected = AnswerOf(*cold, turn);
+    const CachedAnswer prompt_alone = AnswerOf(*plain, turn);
     EXPECT_EQ(prompt_alone.cached, 64);
     EXPECT_EQ(prompt_alone.logprobs, expected.logprobs);
-    const Answer hit = AnswerOf(*sharing, turn);
+    const CachedAnswer hit = AnswerOf(*sharing, turn);
     EXPECT_EQ(hit.cached, 192);
     EXPECT_NEAR(hit.logprobs.front(), expected.logprobs.front(), 0.02) << "more than rounding";
   }
@@ -250,12 +250,12 @@ TEST_P(PrefixCacheConversations, UnderPressure) {
   const std::int64_t state = Open(0)->kv_cache().state_bytes;
   const auto warm = Open(4 * (state + 4096));
   std::mt19937 random(3);
-  std::vector<std::vector<TokenId>> prompts = {Text(0, 70), Text(100, 130)};
+  std::vector<std::vector<TokenId>> prompts = {Dialogue(0, 70), Dialogue(100, 130)};
   std::int64_t cached = 0;
   for (int i = 0; i < 14; ++i) {
     std::vector<TokenId> prompt = prompts[random() % prompts.size()];
     if (prompt.size() > 330) prompt.resize(100 + random() % 200);
-    prompt = Join(prompt, Text(random() % 600, 20 + random() % 80));
+    prompt = Join(prompt, Dialogue(random() % 600, 20 + random() % 80));
     Request request = Ask(prompt);
     request.max_tokens = 3;
     cached += ExpectSame(*warm, request);
@@ -266,9 +266,9 @@ TEST_P(PrefixCacheConversations, UnderPressure) {
   EXPECT_EQ(warm->kv_cache().free_blocks + warm->kv_cache().cached_blocks, warm->kv_cache().blocks);
 }
 
-const auto kSettings =
-    testing::Values(Setting{"Fp16"}, Setting{"Fp16Draft3", KvDType::kFp16, 3},
-                    Setting{"E4M3", KvDType::kE4M3}, Setting{"E4M3Draft3", KvDType::kE4M3, 3});
+const auto kSettings = testing::Values(
+    CacheSetting{"Fp16"}, CacheSetting{"Fp16Draft3", KvDType::kFp16, 3},
+    CacheSetting{"E4M3", KvDType::kE4M3}, CacheSetting{"E4M3Draft3", KvDType::kE4M3, 3});
 const auto kNameOfSetting = [](const auto& param_info) { return param_info.param.name; };
 
 INSTANTIATE_TEST_SUITE_P(All, PrefixCache, kSettings, kNameOfSetting);

@@ -125,7 +125,7 @@ std::vector<Cell> CoveringCells(int strength) {
   }
 }
 
-struct Answer {
+struct CellAnswer {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;  // of the chosen tokens and of the best
   std::int64_t cached = 0;
@@ -191,8 +191,8 @@ std::unique_ptr<Engine> Open(const Cell& cell) {
 }
 
 /// The first `count` requests, all submitted at once.
-std::vector<Answer> AnswersOf(Engine& engine, std::size_t count) {
-  std::vector<Answer> answers(count);
+std::vector<CellAnswer> AnswersOf(Engine& engine, std::size_t count) {
+  std::vector<CellAnswer> answers(count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto id = engine.Submit(RequestAt(i), {}, [&answer = answers[i]](const Completion& done) {
       answer.tokens = done.choices.front().token_ids;
@@ -210,16 +210,16 @@ std::vector<Answer> AnswersOf(Engine& engine, std::size_t count) {
 }
 
 /// Alone, one after the other, without drafts.
-const std::vector<Answer>& Expected(KvDType dtype) {
-  static std::map<KvDType, std::vector<Answer>> known;
-  std::vector<Answer>& answers = known[dtype];
+const std::vector<CellAnswer>& Expected(KvDType dtype) {
+  static std::map<KvDType, std::vector<CellAnswer>> known;
+  std::vector<CellAnswer>& answers = known[dtype];
   if (answers.empty()) answers = AnswersOf(*Open({.dtype = dtype}), kLengths.size());
   return answers;
 }
 
 void ExpectSameAnswers(const Cell& cell) {
   SCOPED_TRACE(cell.Name());
-  const std::vector<Answer>& expected = Expected(cell.dtype);
+  const std::vector<CellAnswer>& expected = Expected(cell.dtype);
   const auto engine = Open(cell);
   if (cell.hit) AnswersOf(*engine, 1);
   // One more than run at once: somebody waits, and somebody takes over a used slot.

@@ -139,14 +139,14 @@ TEST(Regex, BracesAndAnchors) {
   EXPECT_TRUE(Has("[\\]a-]+", "]-a"));
 }
 
-struct Refusal {
+struct RefusedPattern {
   const char* pattern;
   Code code;
   const char* what;
 };
 
 TEST(Regex, RefusesWhatItCannotHonour) {
-  const Refusal cases[] = {
+  const RefusedPattern cases[] = {
       {"(a", Code::kInvalidArgument, "a group is not closed at byte 2"},
       {"a)", Code::kInvalidArgument, "closes no group at byte 1"},
       {"[a", Code::kInvalidArgument, "a class is not closed"},

@@ -18,7 +18,7 @@ const std::string& BundledText() {
   return text;
 }
 
-Json Bundled() {
+Json BundledJson() {
   return ParseJson(BundledText(), "bundled").value();
 }
 
@@ -31,7 +31,7 @@ TEST(TokenizerJson, ReadsTheBundledFile) {
 }
 
 TEST(TokenizerJson, MergesMayBeStrings) {
-  Json json = Bundled();
+  Json json = BundledJson();
   for (Json& merge : json["model"]["merges"]) {
     merge = merge[0].get<std::string>() + " " + merge[1].get<std::string>();
   }
@@ -41,7 +41,7 @@ TEST(TokenizerJson, MergesMayBeStrings) {
 }
 
 TEST(TokenizerJson, AddedTokensMayFollowTheVocabulary) {
-  Json json = Bundled();
+  Json json = BundledJson();
   Json token = json["added_tokens"][0];
   token["id"] = 6144;
   token["content"] = "<new>";
@@ -62,7 +62,7 @@ struct Change {
 class TokenizerJsonRefuses : public testing::TestWithParam<Change> {};
 
 TEST_P(TokenizerJsonRefuses, NamingFileAndField) {
-  Json json = Bundled();
+  Json json = BundledJson();
   GetParam().apply(json);
   const auto definition = ParseTokenizerJson(json.dump(), "dir/tokenizer.json");
   ASSERT_FALSE(definition.ok());
@@ -252,7 +252,7 @@ TEST(TokenizerJson, RefusesRepeatedFields) {
 }
 
 TEST(TokenizerJson, RefusesALoneSurrogateInAToken) {
-  Json json = Bundled();
+  Json json = BundledJson();
   std::string text = json.dump();
   const std::string from = "\"the\":";
   text.replace(text.find(from), from.size(), "\"\\udc00\":");

@@ -171,7 +171,7 @@ TEST(CompletionAnswer, AClientThatIsGoneEndsTheRequest) {
   EXPECT_FALSE(ChoicePlayer(*sink, 0, 0).Token(1, "x"));
 }
 
-OrderedJson Tools() {
+OrderedJson AddTool() {
   return OrderedJson::parse(R"([{"type": "function", "function": {"name": "add", "parameters": {
       "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}}}])");
 }
@@ -194,7 +194,7 @@ ChatContext ChatFor(const std::shared_ptr<FakeResponder>& responder, bool stream
           .model = "m",
           .streaming = {.stream = stream, .include_usage = stream},
           .choices = choices,
-          .tools = Tools(),
+          .tools = AddTool(),
           .reasoning_open = true};
 }
 

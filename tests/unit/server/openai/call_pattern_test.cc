@@ -9,7 +9,7 @@
 namespace kv8::openai {
 namespace {
 
-const OrderedJson& Tools() {
+const OrderedJson& BookingTools() {
   static const OrderedJson tools = OrderedJson::parse(R"json([
       {"type": "function", "function": {"name": "book.table", "parameters": {"type": "object",
        "properties": {"city": {"type": "string"}, "guests": {"type": "integer"},
@@ -43,7 +43,7 @@ std::string Call(const std::string& name, const std::string& parameters) {
 }
 
 TEST(CallPattern, FollowsTheDeclaration) {
-  const std::string pattern = CallPattern(Tools(), "");
+  const std::string pattern = CallPattern(BookingTools(), "");
   const std::string city = Parameter("city", "Quito");
   const std::string guests = Parameter("guests", "2");
   EXPECT_TRUE(Matches(pattern, Call("book.table", city + guests)));
@@ -64,13 +64,13 @@ TEST(CallPattern, FollowsTheDeclaration) {
 }
 
 TEST(CallPattern, OfOneFunction) {
-  const std::string pattern = CallPattern(Tools(), "ping");
+  const std::string pattern = CallPattern(BookingTools(), "ping");
   EXPECT_TRUE(Matches(pattern, Call("ping", "")));
   EXPECT_FALSE(Matches(pattern, Call("any", "")));
 }
 
 TEST(CallPattern, ValuesHoldAnythingButTheClosingTag) {
-  const std::string pattern = CallPattern(Tools(), "any");
+  const std::string pattern = CallPattern(BookingTools(), "any");
   for (const char* value : {"", "<", "</", "a</b>", "<<//parameter>", "</parameters", "</param\n<x",
                             "if (a < b) {}\n\n", "</paramete</paramete", "漢字"}) {
     const bool closes = std::string_view(value).find("</parameter") != std::string_view::npos;
@@ -81,8 +81,8 @@ TEST(CallPattern, ValuesHoldAnythingButTheClosingTag) {
 TEST(CallPattern, WhatItAdmitsIsParsedAsACall) {
   const std::string call =
       Call("any", Parameter("k", "</para\n<parameter") + Parameter("l", "</p>"));
-  ASSERT_TRUE(Matches(CallPattern(Tools(), ""), call));
-  AnswerParser parser(false, Tools(), true);
+  ASSERT_TRUE(Matches(CallPattern(BookingTools(), ""), call));
+  AnswerParser parser(false, BookingTools(), true);
   ParsedAnswer answer;
   answer.Add(parser.Push("<tool_call>" + call + "</tool_call>"));
   answer.Add(parser.Finish());
