@@ -31,7 +31,7 @@ mkdir -p "$out"
 say "1. calibrate: measure the range of K and V over a corpus"
 # Every category of the corpus; its rest is more of the long English texts.
 run "$kv8" calibrate --model "$model" --corpus "$corpus/calibration.jsonl" \
-  --max-tokens 120000 --saturation-tokens 20000 --output "$out/report.json"
+  --max-tokens 100000 --saturation-tokens 10000 --output "$out/report.json"
 
 say "2. pack: publish the ranges as scales"
 run "$kv8" pack --report "$out/report.json" --model "$model" --output-dir "$out/pack"
