@@ -1,17 +1,25 @@
 #include "server/http/exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/http/error_body.h"
 
 namespace kv8 {
+namespace {
+
+/// Waiting bytes of a stream that are worth a send at once, unless its buffer is smaller still.
+constexpr std::size_t kMuch = 16 << 10;
+
+}  // namespace
 
 Exchange::Exchange(ResponseFrame frame, std::size_t buffer_limit, std::function<void()> wake)
     : frame_(std::move(frame)), buffer_limit_(buffer_limit), wake_(std::move(wake)) {}
 
-void Exchange::Wake(std::unique_lock<std::mutex> lock) {
-  const bool needed = !woken_ && !closed_;
-  woken_ = true;
+void Exchange::Wake(std::unique_lock<std::mutex> lock, bool urgent) {
+  if (urgent) pause_ = false;
+  const bool needed = !woken_ && !pause_ && !closed_;
+  woken_ = needed || woken_;
   lock.unlock();
   if (needed) wake_();
 }
@@ -28,7 +36,7 @@ void Exchange::Send(int status, std::string_view content_type, std::string_view 
   if (closed_) return;
   waiting_ = ResponseHead(frame_, status, content_type, body.size(), headers);
   if (!frame_.head_only) waiting_ += body;
-  Wake(std::move(lock));
+  Wake(std::move(lock), true);
 }
 
 void Exchange::BeginStream(int status, std::string_view content_type, const HttpHeaders& headers) {
@@ -40,7 +48,7 @@ void Exchange::BeginStream(int status, std::string_view content_type, const Http
   // Without chunks only the end of the connection ends a stream.
   if (frame_.http_1_0) frame_.keep_alive = false;
   waiting_ = ResponseHead(frame_, status, content_type, std::nullopt, headers);
-  Wake(std::move(lock));
+  Wake(std::move(lock), true);
 }
 
 bool Exchange::Write(std::string_view piece) {
@@ -50,7 +58,7 @@ bool Exchange::Write(std::string_view piece) {
   if (waiting_.size() + sending_ + piece.size() > buffer_limit_) {
     overflowed_ = true;
     woken_ = false;  // the session may be stuck in a write that began before: tell it again
-    Wake(std::move(lock));
+    Wake(std::move(lock), true);
     return false;
   }
   body_bytes_ += piece.size();
@@ -60,7 +68,8 @@ bool Exchange::Write(std::string_view piece) {
   } else {
     AppendChunk(waiting_, piece);
   }
-  Wake(std::move(lock));
+  const bool much = waiting_.size() >= std::min(kMuch, buffer_limit_ / 4);
+  Wake(std::move(lock), much);
   return true;
 }
 
@@ -72,7 +81,7 @@ void Exchange::End() {
   dropped = std::exchange(on_close_, nullptr);
   if (closed_) return;
   if (!frame_.http_1_0 && !frame_.head_only) waiting_ += kLastChunk;
-  Wake(std::move(lock));
+  Wake(std::move(lock), true);
 }
 
 void Exchange::OnClose(std::function<void()> callback) {
@@ -97,17 +106,27 @@ void Exchange::Abandon() {
     return;
   }
   abandoned_ = true;
-  Wake(std::move(lock));
+  Wake(std::move(lock), true);
 }
 
 Exchange::Output Exchange::Take() {
   const std::lock_guard lock(mutex_);
   woken_ = false;
+  sending_ = 0;
+  if (pause_) return {};
   Output output{.bytes = std::exchange(waiting_, {}),
                 .complete = stage_ == Stage::kComplete,
                 .broken = overflowed_ || abandoned_};
   sending_ = output.bytes.size();
+  // The first token must not wait because the head went out just before it.
+  pause_ = stage_ == Stage::kStreaming && body_bytes_ > 0 && sending_ > 0;
+  output.paced = pause_;
   return output;
+}
+
+void Exchange::EndPause() {
+  const std::lock_guard lock(mutex_);
+  pause_ = false;
 }
 
 bool Exchange::overflowed() const {

@@ -15,6 +15,10 @@
 namespace kv8 {
 
 /// The shared half of a Responder and its session. Thread-safe.
+///
+/// A wake of the session, the send that follows and the client's own wake cost more than making a
+/// token's event, so a stream is paced: after each Take with a part of it the next pieces wait for
+/// the session, which comes back by itself. Only much data and the end wake it earlier.
 class Exchange {
  public:
   /// `buffer_limit`: bytes of a stream that may wait. `wake`: asks the session to call Take soon;
@@ -36,9 +40,12 @@ class Exchange {
     std::string bytes;      // to send now
     bool complete = false;  // nothing follows them
     bool broken = false;    // the connection must end: the client is too slow, or Abandon
+    bool paced = false;     // call EndPause soon, then Take: what comes until then does not wake
   };
-  /// What came since the last Take, whose bytes are sent by now.
+  /// What came since the last Take, whose bytes are sent by now; nothing during a pause.
   Output Take();
+  /// What came meanwhile may be taken, and what comes later wakes again.
+  void EndPause();
   /// Whether the client let too much wait; it will not get better.
   bool overflowed() const;
   /// Whether the whole answer was given, sent or not.
@@ -56,7 +63,8 @@ class Exchange {
  private:
   enum class Stage { kFresh, kStreaming, kComplete };
 
-  void Wake(std::unique_lock<std::mutex> lock);
+  /// `urgent`: even in a pause.
+  void Wake(std::unique_lock<std::mutex> lock, bool urgent);
 
   mutable std::mutex mutex_;
   ResponseFrame frame_;
@@ -69,6 +77,7 @@ class Exchange {
   int status_ = 0;
   std::uint64_t body_bytes_ = 0;
   bool woken_ = false;  // a wake is under way
+  bool pause_ = false;  // between two parts of a paced stream
   bool closed_ = false;
   bool overflowed_ = false;
   bool abandoned_ = false;

@@ -27,9 +27,24 @@ constexpr std::chrono::milliseconds kSweepInterval{100};
 
 class AsioLoop final : public IoLoop {
  public:
+  explicit AsioLoop(std::chrono::milliseconds interval) : interval_(interval) {}
+
   void Post(std::function<void()> work) override { asio::post(io, std::move(work)); }
+  void PostLater(std::function<void()> work) override {
+    later_.push_back(std::move(work));
+    if (later_.size() > 1) return;  // the timer runs
+    timer_.expires_after(interval_);
+    timer_.async_wait([this](error_code) {
+      for (const auto& due : std::exchange(later_, {})) due();
+    });
+  }
 
   asio::io_context io{1};
+
+ private:
+  const std::chrono::milliseconds interval_;
+  asio::steady_timer timer_{io};
+  std::vector<std::function<void()>> later_;
 };
 
 Error BindError(const HttpServerOptions& options, const std::string& what) {
@@ -99,7 +114,9 @@ Result<void> LoadTls(asio::ssl::context& tls, const HttpServerOptions& options) 
 class HttpServer::Impl {
  public:
   Impl(HttpServerOptions options, Log& log)
-      : options_(std::move(options)), context_(std::make_shared<SessionContext>()) {
+      : options_(std::move(options)),
+        context_(std::make_shared<SessionContext>()),
+        loop_(std::make_shared<AsioLoop>(options_.limits.stream_interval)) {
     context_->limits = options_.limits;
     context_->cors_origin = options_.cors_origin;
     context_->log = &log;
@@ -128,7 +145,7 @@ class HttpServer::Impl {
   const HttpServerOptions options_;
   const std::shared_ptr<SessionContext> context_;
   // Answers that come after the server has gone find the loop gone too.
-  const std::shared_ptr<AsioLoop> loop_ = std::make_shared<AsioLoop>();
+  const std::shared_ptr<AsioLoop> loop_;
   asio::ssl::context tls_{asio::ssl::context::tls_server};
   tcp::acceptor acceptor_{loop_->io};
   asio::steady_timer timer_{loop_->io};

@@ -258,9 +258,22 @@ void Session::Flush() {
     return Close();
   }
   answer_complete_ = output.complete;
+  if (output.paced) FlushLater();
   out_ = std::move(output.bytes);
   if (!out_.empty()) return WriteOut();
   if (answer_complete_) FinishAnswer();
+}
+
+/// Goes on with a paced stream.
+void Session::FlushLater() {
+  const std::shared_ptr<IoLoop> io = loop_.lock();
+  if (!io || flush_later_) return;
+  flush_later_ = true;
+  io->PostLater([self = shared_from_this()] {
+    self->flush_later_ = false;
+    if (self->exchange_) self->exchange_->EndPause();
+    self->Flush();
+  });
 }
 
 void Session::WriteOut() {

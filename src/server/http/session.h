@@ -66,6 +66,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void AnswerOptions();
   void CallHandler();
   void Flush();
+  void FlushLater();
   void WriteOut();
   void WriteRest();
   void OnWritten(bool ok, std::size_t bytes);
@@ -105,6 +106,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<Exchange> exchange_;
   bool answer_complete_ = false;  // nothing follows what is in out_
   bool writing_ = false;
+  bool flush_later_ = false;  // is on its way
   std::string out_;
   std::size_t written_ = 0;  // bytes of out_
 };

@@ -33,6 +33,9 @@ class IoLoop {
   virtual ~IoLoop() = default;
   /// Runs `work` on the I/O thread. From any thread.
   virtual void Post(std::function<void()> work) = 0;
+  /// Runs `work` after ServerLimits::stream_interval, or before that together with what was posted
+  /// earlier. On the I/O thread only.
+  virtual void PostLater(std::function<void()> work) = 0;
 };
 
 }  // namespace kv8

@@ -56,6 +56,68 @@ TEST(Exchange, StreamsInChunksAndWakesOncePerTake) {
   EXPECT_EQ(w.exchange->summary().body_bytes, 18u);
 }
 
+/// A stream whose first piece is on its way.
+void BeginPaced(Wired& w) {
+  w.responder->BeginStream(200, "text/event-stream", {});
+  EXPECT_FALSE(w.exchange->Take().paced) << "the head alone must not delay the first piece";
+  w.responder->Write("first");
+  EXPECT_EQ(w.wakes, 2);
+  EXPECT_TRUE(w.exchange->Take().paced);
+}
+
+TEST(Exchange, PiecesThatFollowFastWaitForThePausesEnd) {
+  Wired w;
+  BeginPaced(w);
+  w.responder->Write("ab");
+  w.responder->Write("cd");
+  EXPECT_EQ(w.wakes, 2);
+  EXPECT_EQ(w.exchange->Take().bytes, "") << "what was sent before is out, and the pause goes on";
+  w.exchange->EndPause();
+  const Exchange::Output output = w.exchange->Take();
+  EXPECT_EQ(output.bytes, "2\r\nab\r\n2\r\ncd\r\n");
+  EXPECT_TRUE(output.paced);
+}
+
+TEST(Exchange, AfterAPauseWithoutPiecesTheNextWakes) {
+  Wired w;
+  BeginPaced(w);
+  w.exchange->EndPause();
+  EXPECT_FALSE(w.exchange->Take().paced);
+  w.responder->Write("ab");
+  EXPECT_EQ(w.wakes, 3);
+  EXPECT_EQ(w.exchange->Take().bytes, "2\r\nab\r\n");
+}
+
+TEST(Exchange, TheEndOfAStreamCutsThePauseShort) {
+  Wired w;
+  BeginPaced(w);
+  w.responder->Write("ab");
+  w.responder->End();
+  EXPECT_EQ(w.wakes, 3);
+  const Exchange::Output output = w.exchange->Take();
+  EXPECT_EQ(output.bytes, "2\r\nab\r\n0\r\n\r\n");
+  EXPECT_TRUE(output.complete);
+  EXPECT_FALSE(output.paced);
+}
+
+TEST(Exchange, ADroppedStreamCutsThePauseShort) {
+  Wired w;
+  BeginPaced(w);
+  w.responder.reset();
+  EXPECT_EQ(w.wakes, 3);
+  EXPECT_TRUE(w.exchange->Take().broken);
+}
+
+TEST(Exchange, MuchDataCutsThePauseShort) {
+  Wired w;
+  BeginPaced(w);
+  w.responder->Write(std::string(200, 'x'));
+  EXPECT_EQ(w.wakes, 2);
+  w.responder->Write(std::string(200, 'y'));
+  EXPECT_EQ(w.wakes, 3) << "a quarter of the buffer must not wait";
+  EXPECT_GT(w.exchange->Take().bytes.size(), 400u);
+}
+
 TEST(Exchange, StreamsBareToOldClients) {
   Wired w({.http_1_0 = true, .keep_alive = true});
   w.responder->BeginStream(200, "text/plain", {});

@@ -176,6 +176,20 @@ TEST_F(HttpServerTest, StreamsWhatOtherThreadsWrite) {
   EXPECT_THAT(client.ReadAnswer(), EndsWith("hello"));
 }
 
+TEST_F(HttpServerTest, PiecesThatFollowFastComeWithoutAFurtherPush) {
+  Start();
+  RawClient client(server_->port());
+  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  const auto stream = Stream();
+  for (int round = 0; round < 5; ++round) {  // the first of a round wakes, the others wait
+    for (const std::string_view piece : {"one", "two", "three"}) stream->Write(piece);
+    EXPECT_THAT(client.ReadUntil("5\r\nthree\r\n"), EndsWith("3\r\ntwo\r\n5\r\nthree\r\n"));
+    std::this_thread::sleep_for(10ms);
+  }
+  stream->End();
+  EXPECT_EQ(client.ReadUntil("0\r\n\r\n"), "0\r\n\r\n");
+}
+
 TEST_F(HttpServerTest, HearsTheClientHangUp) {
   Start();
   auto client = std::make_unique<RawClient>(server_->port());
