@@ -69,7 +69,8 @@ function(kv8_device_code target)
   set(KV8_EMBED_LINES "${assembler}")
   set(KV8_CODE_ENTRIES "${entries}")
   configure_file(${CMAKE_SOURCE_DIR}/cmake/device_code.cc.in device_code.cc @ONLY)
+  # By itself, or the object that it is joined into would keep old images.
   set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/device_code.cc PROPERTIES
-    OBJECT_DEPENDS "${images}")
+    OBJECT_DEPENDS "${images}" SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/device_code.cc)
 endfunction()
