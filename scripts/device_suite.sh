@@ -2,31 +2,33 @@
 # Builds and runs everything that needs a GPU, and prints one table: docs/device-results.md keeps the
 # last. Exit code 0 only if all passed.
 #
-#   scripts/device_suite.sh [--no-bench] [--no-sanitizer] [--prebuilt]
+#   scripts/device_suite.sh [--no-bench] [--no-sanitizer] [--pack | --prebuilt]
 #
-# --prebuilt takes the engine's test programs as they lie in build/cuda, for a machine that lacks what
-# building them takes.
-# Needs nvcc, the GPU and its driver; and, in build/device, the V100 code that scripts/compile_device.py
-# makes on any machine. CMAKE_PREFIX_PATH may point at libraries that the machine lacks; the peer in the
-# benchmark needs PyTorch. Logs go to build/device-logs.
+# --pack only builds, and leaves the programs with their libraries in build/device-suite.tar.xz.
+# --prebuilt runs those, on a machine that cannot build them.
+# Building needs nvcc, the libraries of scripts/setup.sh and, in build/device, the V100 code that
+# scripts/compile_device.py makes; the GPU's architecture, or KV8_CUDA_ARCHITECTURES, or else 90.
+# Running needs the driver, compute-sanitizer and, for the peer in the benchmark, PyTorch. Logs go to
+# build/device-logs.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 bench=true
 sanitizer=true
-prebuilt=false
+mode=run
 for argument in "$@"; do
   case $argument in
     --no-bench) bench=false ;;
     --no-sanitizer) sanitizer=false ;;
-    --prebuilt) prebuilt=true ;;
+    --pack | --prebuilt) mode=${argument#--} ;;
     *)
-      sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+      sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
       exit 2
       ;;
   esac
 done
 
+suite=build/device-suite
 logs=build/device-logs
 mkdir -p "$logs"
 rows=()
@@ -46,50 +48,69 @@ step() {
   rows+=("| $name | $result | $count | $((SECONDS - start)) |")
 }
 
-tests=build/cuda-ops/tests/unit
-ops_test=$tests/ops/cuda/cuda_ops_test
+programs=(device_test device_lost_test cuda_ops_test cuda_bench cuda_step executor_test engine_test
+  engine_device_lost_test)
+# The programs in one folder, with the libraries that not every system has.
+build() {
+  local architecture
+  architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  architecture=${KV8_CUDA_ARCHITECTURES:-${architecture:-90}}
+  cmake --preset cuda -DKV8_CUDA_ARCHITECTURES="$architecture" -DKV8_CUDA_SM70=ON &&
+    cmake --build --preset cuda --target "${programs[@]}" &&
+    rm -rf "$suite" && mkdir -p "$suite/bin" "$suite/lib" || return
+  local program
+  for program in "${programs[@]}"; do
+    find build/cuda -name "$program" -type f -exec strip -o "$suite/bin/$program" {} \; || return
+  done
+  ldd "$suite"/bin/* | awk '$3 ~ "^/" && $1 !~ /^lib(c|m|gcc_s|stdc\+\+)\.so/ { print $3 }' |
+    sort -u | xargs cp -Lt "$suite/lib"
+}
+
+if [[ $mode == prebuilt ]]; then
+  tar -C build -xf build/device-suite.tar.xz || exit
+else
+  step build build
+fi
+if [[ $mode == pack || $failures -gt 0 ]]; then
+  # The programs hold the same device code: with a window over all of them it is kept once.
+  [[ $failures -eq 0 ]] && tar -C build -I 'xz --lzma2=preset=4,dict=192MiB' \
+    -cf build/device-suite.tar.xz device-suite
+  exit
+fi
+export KV8_SOURCE_DIR=$PWD LD_LIBRARY_PATH=$suite/lib:${LD_LIBRARY_PATH:-}
+
 # Every kernel at least once: the sanitizers run them a hundred times slower.
 sanitized='*Match*:*StoresTheSameBytes*:*Padding*:*NaNs*:*ReplaysFromAGraph:*AnyAllowedCut*:*Embed*'
-
-engine_tests=build/cuda/tests
 # Host code only, or what a GPU refuses; the golden values come through executor_test.
 not_for_device='EngineGolden*:All/EngineGolden*:EngineRefuses*:Sampler*:Scheduler*:Statistics*:TextOutput*:RequestCheck*'
-
-architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
-build() {
-  cmake --preset "$1" -DKV8_CUDA_ARCHITECTURES="$architecture" -DKV8_CUDA_SM70=ON &&
-    cmake --build --preset "$@"
-}
-run_engine_tests() {
-  KV8_TEST_DEVICE=cuda "$engine_tests/unit/engine/engine_test" --gtest_filter="-$not_for_device" &&
-    "$engine_tests/unit/engine/engine_device_lost_test"
-}
+golden=$suite/bin/executor_test
+ops=$suite/bin/cuda_ops_test
 device_tests() {
-  "$tests/device/device_test" --gtest_filter='-DeviceAbsence*' &&
-    "$tests/ops/cuda/device_lost_test"
+  "$suite/bin/device_test" --gtest_filter='-DeviceAbsence*' && "$suite/bin/device_lost_test"
+}
+engine_tests() {
+  KV8_TEST_DEVICE=cuda "$suite/bin/engine_test" --gtest_filter="-$not_for_device" &&
+    "$suite/bin/engine_device_lost_test"
 }
 sanitize() {
   compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 \
-    "$ops_test" --gtest_filter="$sanitized"
+    "$ops" --gtest_filter="$sanitized"
 }
 
-step build build cuda-ops
-$prebuilt || step build-engine build cuda --target executor_test engine_test engine_device_lost_test
 step device device_tests
-step ops "$ops_test"
-step ops-with-sm70-code env KV8_TEST_SM70=1 "$ops_test"
-step golden "$engine_tests/golden/executor_test" --gtest_filter='Cuda*'
-step golden-with-sm70-code env KV8_TEST_SM70=1 "$engine_tests/golden/executor_test" \
-  --gtest_filter='Cuda*Chunk512'
-step engine run_engine_tests
+step ops "$ops"
+step ops-with-sm70-code env KV8_TEST_SM70=1 "$ops"
+step golden "$golden" --gtest_filter='Cuda*'
+step golden-with-sm70-code env KV8_TEST_SM70=1 "$golden" --gtest_filter='Cuda*Chunk512'
+step engine engine_tests
 if $sanitizer; then
   step memcheck sanitize memcheck
   step racecheck sanitize racecheck
 fi
 if $bench; then
-  step bench build/cuda-ops/bench/ops/cuda/cuda_bench
-  step decode-step build/cuda-ops/bench/ops/cuda/cuda_step 8
-  step peer python3 bench/ops/cuda/peer_sdpa.py
+  step bench "$suite/bin/cuda_bench"
+  step decode-step "$suite/bin/cuda_step" 8
+  step peer env -u LD_LIBRARY_PATH python3 bench/ops/cuda/peer_sdpa.py
 fi
 
 echo

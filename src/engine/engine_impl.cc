@@ -48,8 +48,8 @@ Error NothingAllowed(const Sequence& sequence) {
 }
 
 /// Notes whether any row cannot be sampled from.
-void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId> best) {
-  if (std::ranges::find(best, kNoToken) != best.end()) sequence.finite = false;
+void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId> tokens) {
+  if (std::ranges::find(tokens, kNoToken) != tokens.end()) sequence.finite = false;
   for (std::int64_t row = 0; row < logits.rows && sequence.finite; ++row) {
     sequence.finite = AllFinite(logits.row(row));
   }
@@ -149,7 +149,7 @@ void Engine::Impl::Commit(const StepPlan& plan) {
     const PlanItem& item = plan.items[i];
     if (!item.sequence->running()) continue;  // its request was cancelled in this step
     if (item.yields_token()) {
-      CheckLogits(*item.sequence, runner_.Logits(i), runner_.BestTokens(i));
+      CheckLogits(*item.sequence, runner_.Logits(i), runner_.Tokens(i));
     }
     if (!item.sequence->finite) {
       Fail(*item.sequence->request, NotFinite(*item.sequence, dir_));
@@ -157,7 +157,7 @@ void Engine::Impl::Commit(const StepPlan& plan) {
     }
     if (item.phase == Phase::kPrefill) CommitPrompt(item);
     if (item.yields_token() && item.sequence->running()) {
-      CommitTokens(item, runner_.Logits(i), runner_.BestTokens(i));
+      CommitTokens(item, runner_.Logits(i), runner_.Tokens(i));
     }
   }
 }
@@ -190,10 +190,10 @@ std::optional<NewToken> Engine::Impl::NextToken(Sequence& sequence, std::size_t 
   return chosen;
 }
 
-/// Turns an item's rows of logits, or the best tokens of those, into tokens, as long as the next
+/// Turns an item's rows of logits, or what was chosen by those, into tokens, as long as the next
 /// row's draft is the token chosen.
 void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits,
-                                std::span<const TokenId> best) {
+                                std::span<const TokenId> tokens) {
   Sequence& sequence = *item.sequence;
   RequestRecord& record = *sequence.request;
   const std::int64_t drafted = sequence.draft_count();
@@ -203,11 +203,11 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits,
     const auto at = static_cast<std::size_t>(row);
     bool is_draft = false;
     std::optional<NewToken> chosen;
-    if (best.empty()) {
+    if (tokens.empty()) {
       chosen = NextToken(sequence, at, logits.row(row), is_draft);
       if (!chosen) return Fail(record, NothingAllowed(sequence));
     } else {
-      const Verdict verdict = VerifyBest(sequence, at, best[at]);
+      const Verdict verdict = VerifyToken(sequence, at, tokens[at]);
       chosen = NewToken{verdict.token, {}};
       is_draft = verdict.accepted;
     }

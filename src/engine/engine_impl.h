@@ -45,7 +45,7 @@ class Engine::Impl {
   static void MarkStarted(const StepPlan& plan);
   void Commit(const StepPlan& plan);
   void CommitPrompt(const PlanItem& item);
-  void CommitTokens(const PlanItem& item, Matrix logits, std::span<const TokenId> best);
+  void CommitTokens(const PlanItem& item, Matrix logits, std::span<const TokenId> tokens);
   std::optional<NewToken> NextToken(Sequence& sequence, std::size_t row, std::span<float> logits,
                                     bool& accepted);
   void Finish(Sequence& sequence, FinishReason reason);

@@ -40,7 +40,7 @@ void Runner::Run(const StepPlan& plan) {
   items_.clear();
   row_begins_.clear();
   item_logits_.clear();
-  item_best_.clear();
+  item_tokens_.clear();
   if (plan.items.empty()) return;
   for (const PlanItem& item : plan.items) AddRows(item);
   executor_->Forward(ids_, items_);
@@ -99,44 +99,52 @@ void Runner::FeedPromptRows(const StepPlan& plan) {
   }
 }
 
-/// Rows whose logits the plan needs.
-void Runner::ChooseLogitRows(const StepPlan& plan) {
+/// The item's rows that a token follows: begin and end.
+std::pair<std::int64_t, std::int64_t> Runner::HeadRows(const PlanItem& item, std::int64_t begin) {
+  const std::int64_t end = begin + item.rows;
+  if (!item.yields_token()) return {end, end};
+  return {item.phase == Phase::kDecode ? begin : end - 1, end};
+}
+
+bool Runner::Chooses(const PlanItem& item) const {
+  return executor_->chooses_tokens() && !NeedsLogits(*item.sequence);
+}
+
+/// Rows whose logits are read, and rows whose token is chosen where the logits are.
+void Runner::SortHeadRows(const StepPlan& plan) {
   logit_rows_.clear();
+  choice_rows_.clear();
+  rules_.clear();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    const PlanItem& item = plan.items[i];
-    if (!item.yields_token()) continue;
-    const std::int64_t end = row_begins_[i] + item.rows;
-    for (std::int64_t row = item.phase == Phase::kDecode ? row_begins_[i] : end - 1; row < end;
-         ++row) {
-      logit_rows_.push_back(row);
+    const Sequence& sequence = *plan.items[i].sequence;
+    const bool chooses = Chooses(plan.items[i]);
+    const auto [begin, end] = HeadRows(plan.items[i], row_begins_[i]);
+    for (std::int64_t row = begin; row < end; ++row) {
+      (chooses ? choice_rows_ : logit_rows_).push_back(row);
+      if (!chooses) continue;
+      const SamplingOptions& options = sequence.request->request.sampling;
+      const std::int64_t position = sequence.size() + row - begin;  // as if drafts were accepted
+      rules_.push_back(
+          RuleOf(options, RandomAt(options.seed, sequence.choice, position, Draw::kToken)));
     }
   }
 }
 
 void Runner::ComputeLogits(const StepPlan& plan) {
-  ChooseLogitRows(plan);
-  const bool best_will_do = std::ranges::all_of(plan.items, [](const PlanItem& item) {
-    return !item.yields_token() || TakesBest(*item.sequence);
-  });
-  std::span<const TokenId> best;
+  SortHeadRows(plan);
+  std::span<const TokenId> tokens;
   Matrix logits;
-  if (!logit_rows_.empty() && best_will_do) best = executor_->BestTokens(logit_rows_);
-  if (!logit_rows_.empty() && best.empty()) logits = executor_->Logits(logit_rows_);
-  std::size_t next = 0;
-  for (const PlanItem& item : plan.items) {
-    const std::int64_t count = !item.yields_token()           ? 0
-                               : item.phase == Phase::kDecode ? item.rows
-                                                              : 1;
-    const auto rows = static_cast<std::size_t>(count);
-    item_best_.push_back(best.empty() ? best : best.subspan(next, rows));
-    item_logits_.push_back(best.empty() ? logits.Rows(static_cast<std::int64_t>(next), count)
-                                        : Matrix());
-    next += rows;
+  if (!choice_rows_.empty()) tokens = executor_->ChooseTokens(choice_rows_, rules_);
+  if (!logit_rows_.empty()) logits = executor_->Logits(logit_rows_);
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const auto [begin, end] = HeadRows(plan.items[i], row_begins_[i]);
+    const bool chooses = Chooses(plan.items[i]);
+    item_tokens_.push_back(tokens.first(chooses ? static_cast<std::size_t>(end - begin) : 0));
+    tokens = tokens.subspan(item_tokens_.back().size());
+    item_logits_.push_back(chooses ? Matrix() : logits.Rows(next, end - begin));
+    next += item_logits_.back().rows;
   }
-}
-
-Matrix Runner::Logits(std::size_t i) {
-  return item_logits_[i];
 }
 
 /// Starts sequences from snapshots. The draft layer's last row depends on the token that follows

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/scheduler.h"
@@ -37,11 +38,11 @@ class Runner {
   void Run(const StepPlan& plan);
 
   /// Logits of item `i` of the last plan, [rows,V]: all its rows in decode, the last in prefill.
-  /// Empty for an item that yields no token. May be changed in place.
-  Matrix Logits(std::size_t i);
-  /// Instead of the logits, when the executor can say so and every sequence of the plan TakesBest:
-  /// the most likely token of each of those rows. Else empty.
-  std::span<const TokenId> BestTokens(std::size_t i) const { return item_best_[i]; }
+  /// Empty for an item that yields no token, or has Tokens. May be changed in place.
+  Matrix Logits(std::size_t i) const { return item_logits_[i]; }
+  /// Instead of the logits, when the executor chooses and the sequence does not NeedLogits: what it
+  /// chose at each of those rows. Else empty.
+  std::span<const TokenId> Tokens(std::size_t i) const { return item_tokens_[i]; }
 
   /// Back to the recurrent state after the first `kept` of an item's rows.
   void Rollback(const PlanItem& item, std::int64_t kept);
@@ -84,7 +85,9 @@ class Runner {
   void AddRows(const PlanItem& item);
   void FeedPromptRows(const StepPlan& plan);
   void ComputeLogits(const StepPlan& plan);
-  void ChooseLogitRows(const StepPlan& plan);
+  static std::pair<std::int64_t, std::int64_t> HeadRows(const PlanItem& item, std::int64_t begin);
+  bool Chooses(const PlanItem& item) const;
+  void SortHeadRows(const StepPlan& plan);
 
   const KvCachePlan cache_;
   const StateLayout layout_;
@@ -96,10 +99,12 @@ class Runner {
   // Of the step in hand.
   std::vector<TokenId> ids_;
   std::vector<SlotRows> items_;
-  std::vector<std::int64_t> row_begins_;  // of the last plan's items
-  std::vector<std::int64_t> logit_rows_;
+  std::vector<std::int64_t> row_begins_;   // of the last plan's items
+  std::vector<std::int64_t> logit_rows_;   // whose logits are read
+  std::vector<std::int64_t> choice_rows_;  // whose token the executor chooses, by these:
+  std::vector<ChoiceRule> rules_;
   std::vector<Matrix> item_logits_;
-  std::vector<std::span<const TokenId>> item_best_;
+  std::vector<std::span<const TokenId>> item_tokens_;
   std::vector<std::int64_t> sources_;     // of the last draft pass's rows
   std::vector<std::int64_t> draft_last_;  // last row of each item of the last draft pass
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 namespace kv8 {
@@ -52,35 +53,71 @@ struct ByLogit {
   }
 };
 
-/// Cuts to the first `count` candidates and makes them sum to 1.
-void Truncate(Candidates& candidates, std::size_t count) {
-  candidates.tokens.resize(count);
-  candidates.probabilities.resize(count);
-  const double sum =
-      std::accumulate(candidates.probabilities.begin(), candidates.probabilities.end(), 0.0);
-  for (double& p : candidates.probabilities) p /= sum;
+/// In the order of base/token_choice.h.
+bool Leads(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-void Softmax(std::span<const float> logits, double temperature, Candidates& candidates) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (const TokenId token : candidates.tokens) {
-    largest = std::max(largest, static_cast<double>(logits[static_cast<std::size_t>(token)]));
+std::uint64_t WeightOf(std::span<const Candidate> candidates) {
+  std::uint64_t sum = 0;
+  for (const Candidate& candidate : candidates) sum += candidate.weight;
+  return sum;
+}
+
+/// Puts the first `count` first, in no order.
+void Separate(std::span<Candidate> candidates, std::size_t count) {
+  if (count >= candidates.size()) return;
+  std::nth_element(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count),
+                   candidates.end(), Leads);
+}
+
+/// How few leading ones weigh `need`, which is not 0 nor more than all do; they stand first then,
+/// the last of them as the last.
+std::size_t Reach(std::span<Candidate> candidates, std::uint64_t need) {
+  std::size_t reached = 0;
+  while (candidates.size() > 1) {
+    const std::size_t half = candidates.size() / 2;
+    Separate(candidates, half);
+    const std::uint64_t sum = WeightOf(candidates.first(half));
+    if (sum >= need) {
+      candidates = candidates.first(half);
+    } else {
+      need -= sum;
+      reached += half;
+      candidates = candidates.subspan(half);
+    }
   }
-  candidates.probabilities.clear();
-  for (const TokenId token : candidates.tokens) {
-    const double logit = logits[static_cast<std::size_t>(token)];
-    candidates.probabilities.push_back(std::exp((logit - largest) / temperature));
-  }
-  Truncate(candidates, candidates.tokens.size());
+  return reached + 1;
 }
 
 }  // namespace
 
-double UniformAt(std::uint64_t seed, int choice, std::int64_t position, Draw draw) {
+std::uint64_t RandomAt(std::uint64_t seed, int choice, std::int64_t position, Draw draw) {
   const auto where = (static_cast<std::uint64_t>(choice) << 32) | static_cast<std::uint32_t>(draw);
-  const std::uint64_t bits =
-      Scramble(Scramble(Scramble(seed) ^ where) ^ static_cast<std::uint64_t>(position));
-  return static_cast<double>(bits >> 11) * 0x1.0p-53;
+  return Scramble(Scramble(Scramble(seed) ^ where) ^ static_cast<std::uint64_t>(position));
+}
+
+double UniformAt(std::uint64_t seed, int choice, std::int64_t position, Draw draw) {
+  return static_cast<double>(RandomAt(seed, choice, position, draw) >> 11) * 0x1.0p-53;
+}
+
+ChoiceRule RuleOf(const SamplingOptions& options, std::uint64_t random) {
+  constexpr double kOctave = 1 << kDistanceBits;
+  ChoiceRule rule{
+      .top_p = 0, .random = random, .scale = 0, .top_k = options.top_k, .max_distance = kFarthest};
+  if (options.temperature == 0) return rule;
+  const double scale = kOctave / (static_cast<double>(options.temperature) * std::numbers::ln2);
+  rule.scale =
+      static_cast<float>(std::min(scale, static_cast<double>(std::numeric_limits<float>::max())));
+  if (options.top_p < 1) {
+    rule.top_p = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(static_cast<double>(options.top_p) * 0x1.0p64));
+  }
+  if (options.min_p > 0) {
+    const double distance = -std::log2(static_cast<double>(options.min_p)) * kOctave;
+    if (distance < kFarthest) rule.max_distance = static_cast<std::uint32_t>(distance);
+  }
+  return rule;
 }
 
 bool AllFinite(std::span<const float> logits) {
@@ -136,21 +173,13 @@ PositionLogprobs LogprobsOf(std::span<const float> logits, TokenId chosen, int t
   return result;
 }
 
-TokenId Candidates::At(double uniform) const {
-  double sum = 0;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    sum += probabilities[i];
-    if (uniform < sum) return tokens[i];
-  }
-  // Rounding left the sum a little below the uniform: the last token that can be drawn at all.
-  std::size_t last = tokens.size() - 1;
-  while (last > 0 && probabilities[last] == 0) --last;
-  return tokens[last];
+TokenId Candidates::At(std::uint64_t random) {
+  return tokens[Reach(tokens, ShareOf(total, random) + 1) - 1].token;
 }
 
 double Candidates::Of(TokenId token) const {
-  const auto at = std::find(tokens.begin(), tokens.end(), token);
-  return at == tokens.end() ? 0 : probabilities[static_cast<std::size_t>(at - tokens.begin())];
+  const auto at = std::ranges::find(tokens, token, &Candidate::token);
+  return at == tokens.end() ? 0 : static_cast<double>(at->weight) / static_cast<double>(total);
 }
 
 void Sampler::Adjust(const SamplingOptions& options, const TokenHistory& history,
@@ -161,104 +190,59 @@ void Sampler::Adjust(const SamplingOptions& options, const TokenHistory& history
   history.Penalize(logits);
 }
 
-/// Fills the candidates with the `count` best, best first.
-void Sampler::KeepBest(std::span<const float> logits, std::size_t count) {
-  order_.resize(logits.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  const auto end = order_.begin() + static_cast<std::ptrdiff_t>(count);
-  if (end != order_.end()) std::nth_element(order_.begin(), end, order_.end(), ByLogit{logits});
-  std::sort(order_.begin(), end, ByLogit{logits});
-  candidates_.tokens.assign(order_.begin(), end);
-}
-
-const Candidates& Sampler::Distribution(const SamplingOptions& options,
-                                        std::span<const float> logits) {
-  const std::size_t vocab = logits.size();
-  const std::size_t count =
-      options.top_k > 0 ? std::min(static_cast<std::size_t>(options.top_k), vocab) : vocab;
-  if (count < vocab) {
-    KeepBest(logits, count);
-  } else {
-    candidates_.tokens.resize(vocab);
-    std::iota(candidates_.tokens.begin(), candidates_.tokens.end(), 0);
+Candidates& Sampler::Distribution(const SamplingOptions& options, std::span<const float> logits) {
+  const ChoiceRule rule = RuleOf(options, 0);
+  const float largest = Largest(logits);
+  std::vector<Candidate>& tokens = candidates_.tokens;
+  tokens.clear();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const std::uint64_t weight = TokenWeight(TokenDistance(largest, logits[i], rule.scale));
+    if (weight > 0) tokens.push_back({static_cast<TokenId>(i), logits[i], weight});
   }
-  Softmax(logits, static_cast<double>(options.temperature), candidates_);
-  if (options.top_p < 1) KeepTopP(options, logits);
-  if (options.min_p > 0) {
-    const double best =
-        *std::max_element(candidates_.probabilities.begin(), candidates_.probabilities.end());
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < candidates_.tokens.size(); ++i) {
-      if (candidates_.probabilities[i] < static_cast<double>(options.min_p) * best) continue;
-      candidates_.tokens[kept] = candidates_.tokens[i];
-      candidates_.probabilities[kept++] = candidates_.probabilities[i];
-    }
-    Truncate(candidates_, kept);
+  if (rule.CutsAt(tokens.size())) {
+    Separate(tokens, static_cast<std::size_t>(rule.top_k));
+    tokens.resize(static_cast<std::size_t>(rule.top_k));
   }
+  if (rule.top_p != 0) {
+    tokens.resize(Reach(tokens, WeightToReach(WeightOf(tokens), rule.top_p)));
+  }
+  if (rule.max_distance < kFarthest) {
+    std::erase_if(tokens, [&](const Candidate& candidate) {
+      return TokenDistance(largest, candidate.logit, rule.scale) > rule.max_distance;
+    });
+  }
+  candidates_.total = WeightOf(tokens);
   return candidates_;
-}
-
-/// Keeps the smallest leading set that reaches top_p. Orders only as many candidates as it needs.
-void Sampler::KeepTopP(const SamplingOptions& options, std::span<const float> logits) {
-  std::vector<TokenId>& tokens = candidates_.tokens;
-  std::vector<double>& p = candidates_.probabilities;
-  order_.resize(tokens.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  const auto before = [&](TokenId a, TokenId b) {
-    return ByLogit{logits}(tokens[static_cast<std::size_t>(a)],
-                           tokens[static_cast<std::size_t>(b)]);
-  };
-  constexpr std::size_t kFirstSort = 64;
-  std::size_t sorted = 0;
-  std::size_t kept = 0;
-  double sum = 0;
-  while (kept < order_.size() && sum < static_cast<double>(options.top_p)) {
-    if (kept == sorted) {
-      sorted = std::min(order_.size(), std::max(kFirstSort, 4 * sorted));
-      std::partial_sort(order_.begin() + static_cast<std::ptrdiff_t>(kept),
-                        order_.begin() + static_cast<std::ptrdiff_t>(sorted), order_.end(), before);
-    }
-    sum += p[static_cast<std::size_t>(order_[kept++])];
-  }
-  std::vector<TokenId> kept_tokens;
-  std::vector<double> kept_p;
-  for (std::size_t i = 0; i < kept; ++i) {
-    kept_tokens.push_back(tokens[static_cast<std::size_t>(order_[i])]);
-    kept_p.push_back(p[static_cast<std::size_t>(order_[i])]);
-  }
-  tokens = std::move(kept_tokens);
-  p = std::move(kept_p);
-  Truncate(candidates_, kept);
 }
 
 TokenId Sampler::Next(const SamplingOptions& options, std::span<const float> logits, int choice,
                       std::int64_t position) {
   if (options.temperature == 0) return ArgMaxToken(logits);
-  return Distribution(options, logits).At(UniformAt(options.seed, choice, position, Draw::kToken));
+  return Distribution(options, logits).At(RandomAt(options.seed, choice, position, Draw::kToken));
 }
 
-TokenId Sampler::DrawResidual(const Candidates& p, const Candidates& q, double uniform) {
-  for (std::size_t i = 0; i < q.tokens.size(); ++i) {
-    const auto token = static_cast<std::size_t>(q.tokens[i]);
+TokenId Sampler::DrawResidual(Candidates& p, const Candidates& q, std::uint64_t random) {
+  constexpr double kWhole = 0x1.0p60;
+  const auto share = [](const Candidates& all, const Candidate& one) {
+    return static_cast<double>(one.weight) / static_cast<double>(all.total);
+  };
+  for (const Candidate& candidate : q.tokens) {
+    const auto token = static_cast<std::size_t>(candidate.token);
     if (token >= by_token_.size()) by_token_.resize(token + 1);
-    by_token_[token] = q.probabilities[i];
+    by_token_[token] = share(q, candidate);
   }
   residual_.tokens.clear();
-  residual_.probabilities.clear();
-  double sum = 0;
-  for (std::size_t i = 0; i < p.tokens.size(); ++i) {
-    const auto token = static_cast<std::size_t>(p.tokens[i]);
-    const double excess = p.probabilities[i] - (token < by_token_.size() ? by_token_[token] : 0);
-    if (excess <= 0) continue;
-    residual_.tokens.push_back(p.tokens[i]);
-    residual_.probabilities.push_back(excess);
-    sum += excess;
+  for (const Candidate& candidate : p.tokens) {
+    const auto token = static_cast<std::size_t>(candidate.token);
+    const double excess = share(p, candidate) - (token < by_token_.size() ? by_token_[token] : 0);
+    const auto weight = static_cast<std::uint64_t>(std::max(0.0, excess) * kWhole);
+    if (weight > 0) residual_.tokens.push_back({candidate.token, candidate.logit, weight});
   }
-  for (const TokenId token : q.tokens) by_token_[static_cast<std::size_t>(token)] = 0;
+  for (const Candidate& c : q.tokens) by_token_[static_cast<std::size_t>(c.token)] = 0;
   // p equals q up to rounding: then no draft is refused but by rounding, and p itself will do.
-  if (residual_.tokens.empty()) return p.At(uniform);
-  for (double& probability : residual_.probabilities) probability /= sum;
-  return residual_.At(uniform);
+  if (residual_.tokens.empty()) return p.At(random);
+  residual_.total = WeightOf(residual_.tokens);
+  return residual_.At(random);
 }
 
 }  // namespace kv8

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/token_choice.h"
 #include "engine/token_history.h"
 #include "kv8/request.h"
 
@@ -13,8 +14,13 @@ namespace kv8 {
 /// What a random number is for; each use of a position has its own.
 enum class Draw : std::uint32_t { kToken = 0, kDraft = 1, kAccept = 2, kResidual = 3 };
 
-/// Uniform in [0, 1), a pure function of its arguments.
+/// 64 random bits, a pure function of the arguments.
+std::uint64_t RandomAt(std::uint64_t seed, int choice, std::int64_t position, Draw draw);
+/// The same as a number in [0, 1).
 double UniformAt(std::uint64_t seed, int choice, std::int64_t position, Draw draw);
+
+/// The options as both samplers, this one and a GPU's, take them. `random` is for Draw::kToken.
+ChoiceRule RuleOf(const SamplingOptions& options, std::uint64_t random);
 
 /// Whether no logit is NaN or infinite: what everything below requires.
 bool AllFinite(std::span<const float> logits);
@@ -28,14 +34,22 @@ PositionLogprobs LogprobsOf(std::span<const float> logits, TokenId chosen, int t
 /// -log softmax(logits)[token].
 double NegativeLogLikelihood(std::span<const float> logits, TokenId token);
 
-/// Tokens that may come next and their probabilities, which sum to 1.
-struct Candidates {
-  std::vector<TokenId> tokens;
-  std::vector<double> probabilities;
+/// A token that may come next. Weights are in proportion to probabilities, and not 0.
+struct Candidate {
+  TokenId token = 0;
+  float logit = 0;
+  std::uint64_t weight = 0;
+};
 
-  /// The token at quantile `uniform`.
-  TokenId At(double uniform) const;
-  /// 0 for a token that is not among them.
+/// All tokens that may come next.
+struct Candidates {
+  std::vector<Candidate> tokens;  // in no order
+  std::uint64_t total = 0;        // of the weights; at most 2^63
+
+  /// The token at random / 2^64 of the total weight, the more likely first: base/token_choice.h.
+  /// Changes the order of `tokens`. Takes time linear in their number.
+  TokenId At(std::uint64_t random);
+  /// Its probability; 0 for a token that is not among them.
   double Of(TokenId token) const;
 };
 
@@ -46,24 +60,20 @@ class Sampler {
   static void Adjust(const SamplingOptions& options, const TokenHistory& history,
                      std::span<float> logits);
 
-  /// The distribution after temperature, top-k, top-p and min-p of adjusted logits. Requires
-  /// temperature > 0. Valid until the next call.
-  const Candidates& Distribution(const SamplingOptions& options, std::span<const float> logits);
+  /// What temperature, top-k, top-p and min-p leave of adjusted logits. Requires temperature > 0
+  /// and a finite logit; a token whose logit is -infinity is left out. Valid until the next call.
+  Candidates& Distribution(const SamplingOptions& options, std::span<const float> logits);
 
   /// The next token for adjusted logits: argmax at temperature 0, else a draw for this position.
   TokenId Next(const SamplingOptions& options, std::span<const float> logits, int choice,
                std::int64_t position);
 
-  /// The token at quantile `uniform` of max(0, p - q), normalised, in the order of p. Takes time
-  /// linear in the number of candidates.
-  TokenId DrawResidual(const Candidates& p, const Candidates& q, double uniform);
+  /// The token at random / 2^64 of max(0, p - q), the order as in Candidates::At. Takes time linear
+  /// in the number of candidates.
+  TokenId DrawResidual(Candidates& p, const Candidates& q, std::uint64_t random);
 
  private:
-  void KeepBest(std::span<const float> logits, std::size_t count);
-  void KeepTopP(const SamplingOptions& options, std::span<const float> logits);
-
   Candidates candidates_;
-  std::vector<TokenId> order_;
   Candidates residual_;
   std::vector<double> by_token_;  // probabilities of a draw under way; all zero between calls
 };

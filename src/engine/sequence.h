@@ -106,13 +106,21 @@ struct RequestRecord {
   Clock::time_point last_token;
 };
 
-/// Whether the sequence's next token is the most likely one, and nobody asks for more than that.
-inline bool TakesBest(const Sequence& sequence) {
-  const Request& request = sequence.request->request;
-  const SamplingOptions& s = request.sampling;
-  return s.temperature == 0 && s.repetition_penalty == 1 && s.presence_penalty == 0 &&
-         s.frequency_penalty == 0 && s.logit_bias.empty() && !request.logprobs &&
-         !sequence.constraint;
+/// Whether something the request asks for changes the logits before a token is chosen.
+inline bool ChangesLogits(const Sequence& sequence) {
+  const SamplingOptions& s = sequence.request->request.sampling;
+  return s.repetition_penalty != 1 || s.presence_penalty != 0 || s.frequency_penalty != 0 ||
+         !s.logit_bias.empty() || sequence.constraint;
+}
+
+/// Whether the host must see the logits. Else it is enough to know, for each row, the token that
+/// the request's ChoiceRule says.
+inline bool NeedsLogits(const Sequence& sequence) {
+  const auto has_distribution = [](const DraftToken& draft) {
+    return !draft.distribution.tokens.empty();
+  };
+  return ChangesLogits(sequence) || sequence.request->request.logprobs.has_value() ||
+         std::ranges::any_of(sequence.drafts, has_distribution);
 }
 
 }  // namespace kv8

@@ -21,16 +21,15 @@ Verdict Verify(Sampler& sampler, const Sequence& sequence, std::size_t index,
     return {token, drafted && token == sequence.drafts[index].token};
   }
   const auto& [token, q] = sequence.drafts[index];
-  const Candidates& p = sampler.Distribution(options, logits);
-  const auto uniform = [&](Draw draw) {
-    return UniformAt(options.seed, sequence.choice, position, draw);
-  };
-  if (uniform(Draw::kAccept) * q.Of(token) < p.Of(token)) return {token, true};
-  return {sampler.DrawResidual(p, q, uniform(Draw::kResidual)), false};
+  Candidates& p = sampler.Distribution(options, logits);
+  const double uniform = UniformAt(options.seed, sequence.choice, position, Draw::kAccept);
+  if (uniform * q.Of(token) < p.Of(token)) return {token, true};
+  const std::uint64_t random = RandomAt(options.seed, sequence.choice, position, Draw::kResidual);
+  return {sampler.DrawResidual(p, q, random), false};
 }
 
-Verdict VerifyBest(const Sequence& sequence, std::size_t index, TokenId best) {
-  return {best, index < sequence.drafts.size() && best == sequence.drafts[index].token};
+Verdict VerifyToken(const Sequence& sequence, std::size_t index, TokenId token) {
+  return {token, index < sequence.drafts.size() && token == sequence.drafts[index].token};
 }
 
 void Speculator::Propose(const StepPlan& plan) {
@@ -59,10 +58,16 @@ void Speculator::Propose(const StepPlan& plan) {
   }
 }
 
-/// The drafts of all items, when the executor can say so and nobody asks for more.
+/// Whether a draft is the most likely token, by logits as they are.
+bool Speculator::TakesBest(const Sequence& sequence) const {
+  const float temperature = sequence.request->request.sampling.temperature;
+  return !ChangesLogits(sequence) && (sampling_ == DraftSampling::kGreedy || temperature == 0);
+}
+
+/// The drafts of all items, when the executor chooses and nobody asks for more.
 std::span<const TokenId> Speculator::BestTokens() {
-  const bool will_do =
-      std::ranges::all_of(items_, [](const DraftItem& item) { return TakesBest(*item.sequence); });
+  const bool will_do = std::ranges::all_of(
+      items_, [this](const DraftItem& item) { return TakesBest(*item.sequence); });
   if (!will_do) return {};
   return runner_.BestDraftTokens(static_cast<std::int64_t>(items_.size()));
 }
@@ -96,9 +101,9 @@ bool Speculator::Choose(Sequence& sequence, std::span<float> logits) {
     sequence.drafts.push_back({ArgMaxToken(logits), {}});
   } else {
     const std::int64_t position = sequence.size() + sequence.draft_count();
-    const Candidates& q = sampler_.Distribution(options, logits);
-    const double uniform = UniformAt(options.seed, sequence.choice, position, Draw::kDraft);
-    sequence.drafts.push_back({q.At(uniform), q});
+    Candidates& q = sampler_.Distribution(options, logits);
+    const TokenId token = q.At(RandomAt(options.seed, sequence.choice, position, Draw::kDraft));
+    sequence.drafts.push_back({token, q});
   }
   if (sequence.constraint) sequence.constraint->PushDraft(sequence.drafts.back().token);
   return true;

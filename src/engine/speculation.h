@@ -27,8 +27,8 @@ struct Verdict {
 Verdict Verify(Sampler& sampler, const Sequence& sequence, std::size_t index,
                std::span<const float> logits);
 
-/// The same for a sequence that TakesBest: `best` is the target's token.
-Verdict VerifyBest(const Sequence& sequence, std::size_t index, TokenId best);
+/// The same for a sequence that does not NeedLogits: `token` is what the target chooses there.
+Verdict VerifyToken(const Sequence& sequence, std::size_t index, TokenId token);
 
 /// Runs the draft head after a step was committed.
 class Speculator {
@@ -41,6 +41,7 @@ class Speculator {
 
  private:
   void Refresh(const StepPlan& plan);
+  bool TakesBest(const Sequence& sequence) const;
   bool Choose(Sequence& sequence, std::span<float> logits);
   std::span<const TokenId> BestTokens();
 

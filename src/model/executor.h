@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/token_choice.h"
 #include "kv8/error.h"
 #include "kv8/types.h"
 #include "kvcache/kv_cache.h"
@@ -27,6 +28,7 @@ struct ExecutorLimits {
   std::int64_t max_rows = 512;       // of one pass
   std::int64_t logit_rows = 1;       // of one call
   int threads = 1;
+  std::int64_t device_memory = 0;  // bytes of a GPU that may be taken; 0: all that is free
   std::string backend;  // of a GPU's ops: "native", or "sm70" for the V100's code; empty: native
 };
 
@@ -42,12 +44,12 @@ struct ExecutorMemory {
 struct SlotRows {
   int slot = 0;
   std::int64_t rows = 0;
-  std::int64_t first_position = 0;  // a multiple of 64 in prefill
-  Phase phase = Phase::kPrefill;
+  std::int64_t first_position = 0;  // in prefill a multiple of 64; so is the end, or the prompt's
+  Phase phase = Phase::kPrefill;    // in prefill rows may share work: NUM-32
   std::span<const BlockId> blocks;  // cover every position up to the last row's
 };
 
-/// What BestTokens says about a row with a logit that is NaN or infinite.
+/// What ChooseTokens says about a row with a logit that is NaN or infinite.
 inline constexpr TokenId kNoToken = -1;
 
 /// Where a draft pass takes streams from.
@@ -73,16 +75,21 @@ class Executor {
 
   /// The slot's sequence is empty.
   virtual void Reset(int slot) = 0;
-  /// Runs the target over one row per id; each slot appears once. Pools and states advance. States
-  /// after each row but the last of an item in decode are kept until the next call, to go back to.
+  /// Runs the target over one row per id; each slot appears once, those in decode first. Pools and
+  /// states advance. States after each row but the last of an item in decode are kept until the
+  /// next call, to go back to.
   virtual void Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) = 0;
   /// Logits [rows.size(),V] of rows of the last Forward. Valid until the next call of this or of
   /// DraftLogits; may be changed in place.
   virtual Matrix Logits(std::span<const std::int64_t> rows) = 0;
-  /// The most likely token of such rows, ties to the lower id, or kNoToken. Empty where logits are
-  /// in host memory anyway: then Logits is the way. Valid like those.
-  virtual std::span<const TokenId> BestTokens(std::span<const std::int64_t> rows) {
-    (void)rows;
+  /// Whether tokens can be chosen where the logits are. Else Logits is the only way: they are in
+  /// host memory anyway.
+  virtual bool chooses_tokens() const { return false; }
+  /// The token that each row's rule says, or kNoToken. Valid until the next call of this or of
+  /// BestDraftTokens.
+  virtual std::span<const TokenId> ChooseTokens(std::span<const std::int64_t> rows,
+                                                std::span<const ChoiceRule> rules) {
+    (void)rows, (void)rules;
     return {};
   }
   /// Back to the recurrent state after the first `kept` rows of the slot in the last Forward, fewer
@@ -95,7 +102,8 @@ class Executor {
                      std::span<const std::int64_t> sources, StreamSource source) = 0;
   /// The same as Logits for rows of the last Draft.
   virtual Matrix DraftLogits(std::span<const std::int64_t> rows) = 0;
-  /// The same as BestTokens for rows of the last Draft.
+  /// The most likely token of rows of the last Draft, ties to the lower id, or kNoToken. Empty
+  /// unless chooses_tokens.
   virtual std::span<const TokenId> BestDraftTokens(std::span<const std::int64_t> rows) {
     (void)rows;
     return {};

@@ -181,6 +181,21 @@ TEST_P(ExecutorAgreement, WithAnE4M3Cache) {
   ExpectAgreement({.kv_dtype = KvDType::kE4M3, .scale_pack = dir / "pack"});
 }
 
+/// The tables stay in host memory when the GPU's does not hold them too; kernels read them there.
+TEST(CudaTables, InHostMemoryGiveTheSameLogits) {
+  if (const auto why = WhyUnavailable(DeviceKind::kCuda)) GTEST_SKIP() << *why;
+  ExecutorRunOptions options{.device = DeviceKind::kCuda, .with_draft = true};
+  ExecutorRun on_device(options);
+  options.tables_on_host = true;
+  ExecutorRun on_host(options);
+  EXPECT_LT(on_host.executor().memory().weights, on_device.executor().memory().weights);
+  const auto ids = Golden("zh").Ints("input_ids");
+  EXPECT_EQ(on_host.DraftPrefill(ids, 64), on_device.DraftPrefill(ids, 64));
+  for (const TokenId token : Golden("zh").Ints("greedy")) {
+    EXPECT_EQ(on_host.Decode(token), on_device.Decode(token));
+  }
+}
+
 #define KV8_ON(device, suite, cuts)                                                       \
   INSTANTIATE_TEST_SUITE_P(device, suite, testing::ValuesIn(cuts(DeviceKind::k##device)), \
                            [](const auto& param_info) { return NameOf(param_info.param); })

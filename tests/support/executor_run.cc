@@ -49,6 +49,11 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
   limits.logit_rows = kLogitRows;
   limits.threads = 1;
   if (std::getenv("KV8_TEST_SM70") != nullptr) limits.backend = "sm70";
+  if (options.tables_on_host) {
+    const ExecutorMemory plan = OrThrow(PlanExecutor(options.device, *model_, limits));
+    limits.device_memory = plan.weights + plan.states + plan.rollback + plan.activations +
+                           limits.cache.kv_bytes() + limits.cache.index_bytes() - 1;
+  }
   executor_ = OrThrow(CreateExecutor(options.device, *model_, limits));
   for (std::int64_t i = limits.cache.blocks; i-- > 0;) {  // not in the order of the tokens
     blocks_.push_back(static_cast<BlockId>(i));

@@ -18,6 +18,7 @@ struct ExecutorRunOptions {
   std::optional<std::filesystem::path> scale_pack;
   bool with_draft = false;
   std::int64_t capacity = 4096;  // tokens
+  bool tables_on_host = false;   // as if a GPU's memory were too small by a byte
 };
 
 /// Why no test can use the device; nullopt when one can.

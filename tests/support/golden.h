@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -12,8 +13,10 @@
 
 namespace kv8::test {
 
+/// Where the test was built from, or KV8_SOURCE_DIR of the environment: another machine's copy.
 inline std::filesystem::path SourceDir() {
-  return KV8_SOURCE_DIR;
+  const char* const dir = std::getenv("KV8_SOURCE_DIR");
+  return dir != nullptr ? dir : KV8_SOURCE_DIR;
 }
 inline std::filesystem::path BundledModel() {
   return SourceDir() / "models/tiny-qwen4exp";

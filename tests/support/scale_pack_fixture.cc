@@ -11,6 +11,7 @@
 #include "scalepack/pack_writer.h"
 #include "scalepack/scale_names.h"
 #include "scalepack/sha256sums.h"
+#include "support/golden.h"
 #include "support/temp_dir.h"
 
 namespace kv8::test {
@@ -39,7 +40,7 @@ LayerStatistics MakeLayer(int layer) {
 }  // namespace
 
 fs::path TinyModelDir() {
-  return fs::path(KV8_SOURCE_DIR) / "models/tiny-qwen4exp";
+  return BundledModel();
 }
 
 const Checkpoint& TinyModel() {

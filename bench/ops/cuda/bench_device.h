@@ -36,6 +36,10 @@ class BenchDevice {
     Must(stream_.Synchronize());
     return reinterpret_cast<T*>(data);
   }
+  template <class T>
+  T* Zeros(std::int64_t count) {
+    return Upload(std::vector<T>(static_cast<std::size_t>(count)));
+  }
   /// Random bytes of which each is masked with `mask` and then has `bits` set, by 16-bit element:
   /// how finite values of about 1 are made of any 16-bit or 8-bit type.
   std::byte* Random16(std::int64_t bytes, std::uint16_t mask, std::uint16_t bits);

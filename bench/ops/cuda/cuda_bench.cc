@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -40,6 +41,7 @@ class Bench {
     for (const int rows : {1, 16, 64, 512}) Projection(rows);
     for (const int rows : {1, 16, 64}) OutProjection(rows);
     for (const int rows : {1, 16, 64}) Experts(rows);
+    for (const int rows : {1, 16, 64}) Tokens(rows);
   }
 
  private:
@@ -126,23 +128,7 @@ class Bench {
   static std::string_view Name(PageType type) { return type == PageType::kE4M3 ? "E4M3" : "FP16"; }
 
   SparseAttentionArgs AttentionOperands(PageType type, int rows, const Rows& r) {
-    const SparseAttentionScratch sizes =
-        SparseAttentionScratchBytes(rows, kQueryHeads, kKvHeads, kHeadDim, kBudget);
-    return {.tables = r.tables,
-            .kv = KvPool(b_, r.blocks, type),
-            .query_heads = kQueryHeads,
-            .block_tokens = 4,
-            .budget_blocks = kBudget,
-            .query = b_.RandomFloats(rows * kHeads),
-            .gate = b_.RandomFloats(rows * 2 * kHeads),
-            .gate_stride = 2 * kHeads,
-            .gate_head_stride = 2 * kHeadDim,
-            .counts = b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(rows), kBudget)),
-            .partials = b_.Floats(sizes.partials / 4),
-            .softmax = b_.Floats(sizes.softmax / 4),
-            .tickets =
-                b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(sizes.tickets / 4))),
-            .out = b_.Floats(rows * kHeads)};
+    return bench::AttentionOperands(b_, rows, r.tables, KvPool(b_, r.blocks, type));
   }
 
   /// [rows,kBudget]: each row has its predecessor's blocks but for `fresh`, which are random.
@@ -168,46 +154,13 @@ class Bench {
     if (!Wanted("select")) return;
     const int sets = std::max(2, 16 / rows);
     const Rows r = MakeRows(rows, sets, std::max(rows, 16), context);
-    const std::int64_t most = context / 4;
-    SelectBlocksArgs args{
-        .tables = r.tables,
-        .index = IndexPool(b_, r.blocks),
-        .index_heads = kIndexHeads,
-        .block_tokens = 4,
-        .budget_blocks = kBudget,
-        .max_blocks = static_cast<std::int32_t>(most),
-        .index_query = b_.RandomFloats(std::int64_t{rows} * kIndexHeads * kIndexDim),
-        .scores = reinterpret_cast<float*>(b_.Allocate(rows * most * 4)),
-        .blocks = reinterpret_cast<std::int32_t*>(b_.Allocate(std::int64_t{rows} * kBudget * 4)),
-        .counts = reinterpret_cast<std::int32_t*>(b_.Allocate(rows * 4))};
+    SelectBlocksArgs args = SelectOperands(b_, rows, r.tables, IndexPool(b_, r.blocks), context);
     const double us = b_.MedianMicroseconds(sets, [&](int i) {
       args.rows = r.sets[static_cast<std::size_t>(i)];
       Must(b_.ops().SelectBlocks(b_.stream(), args));
     });
     Report("index scores + choice", rows, context, us,
-           static_cast<double>(rows) * static_cast<double>(most) * kIndexDim * 2);
-  }
-
-  GdnArgs GdnOperands(std::int64_t rows, int slots, int slices) {
-    const std::int64_t chunks = GdnChunkFloats(rows, slices, kValueHeads);
-    return {.key_heads = kKeyHeads,
-            .value_heads = kValueHeads,
-            .key_dim = kGdnDim,
-            .value_dim = kGdnDim,
-            .eps = 1e-6f,
-            .qkv = b_.RandomFloats(rows * kGdnChannels),
-            .z = b_.RandomFloats(rows * kValueHeads * kGdnDim),
-            .b = b_.RandomFloats(rows * kValueHeads),
-            .a = b_.RandomFloats(rows * kValueHeads),
-            .conv = b_.RandomFloats(kGdnChannels * 4),
-            .decay = b_.Upload(std::vector<float>(kValueHeads, -0.1f)),
-            .dt_bias = b_.RandomFloats(kValueHeads),
-            .norm = b_.RandomFloats(kGdnDim),
-            .conv_state = b_.RandomFloats(std::int64_t{slots} * 3 * kGdnChannels),
-            .state = b_.RandomFloats(std::int64_t{slots} * kGdnState, 0.1f),
-            .convolved = b_.Floats(rows * kGdnChannels),
-            .chunks = b_.Floats(chunks),
-            .out = b_.Floats(rows * kValueHeads * kGdnDim)};
+           static_cast<double>(rows) * static_cast<double>(context / 4) * kIndexDim * 2);
   }
 
   void GdnDecode(int rows) {
@@ -219,7 +172,7 @@ class Bench {
     const std::int32_t* const slot_data = b_.Upload(slot);
     const std::int32_t* const begin_data = b_.Upload(begin);
     const std::int32_t* const one_data = b_.Upload(one);
-    GdnArgs args = GdnOperands(rows, slots, rows);
+    GdnArgs args = GdnOperands(b_, rows, slots, rows);
     args.max_rows = 1;
     const double us = b_.MedianMicroseconds(sets, [&](int i) {
       args.slices = {slot_data + i * rows, begin_data + i * rows, one_data, rows};
@@ -231,7 +184,7 @@ class Bench {
   /// One sequence; the floor is every operand and result once, and the state.
   void GdnPrefill(int rows, bool chunks) {
     if (!Wanted("gdn")) return;
-    GdnArgs args = GdnOperands(rows, 1, 1);
+    GdnArgs args = GdnOperands(b_, rows, 1, 1);
     args.max_rows = rows;
     args.slices = {b_.Upload(std::vector<std::int32_t>{0}), b_.Upload(std::vector<std::int32_t>{0}),
                    b_.Upload(std::vector<std::int32_t>{rows}), 1};
@@ -246,29 +199,9 @@ class Bench {
     if (!Wanted("store")) return;
     constexpr std::int64_t kContext = 4096;
     const Rows r = MakeRows(rows, 1, rows, kContext);
+    const QsaStoreArgs args = StoreOperands(
+        b_, r.sets[0], r.tables, KvPool(b_, r.blocks, PageType::kE4M3), IndexPool(b_, r.blocks));
     constexpr std::int64_t kIndexWidth = (kIndexHeads + 1) * kIndexDim;
-    QsaStoreArgs args{.rows = r.sets[0],
-                      .tables = r.tables,
-                      .query_gate = b_.RandomFloats(rows * 2 * kHeads),
-                      .key = b_.RandomFloats(std::int64_t{rows} * kKvHeads * kHeadDim),
-                      .value = b_.RandomFloats(std::int64_t{rows} * kKvHeads * kHeadDim),
-                      .index_qk = b_.RandomFloats(rows * kIndexWidth),
-                      .q_gain = b_.RandomFloats(kHeadDim),
-                      .k_gain = b_.RandomFloats(kHeadDim),
-                      .index_q_gain = b_.RandomFloats(kIndexDim),
-                      .index_k_gain = b_.RandomFloats(kIndexDim),
-                      .inv_freq = b_.RandomFloats(kRotaryDim / 2),
-                      .eps = 1e-6f,
-                      .query_heads = kQueryHeads,
-                      .rotary_dim = kRotaryDim,
-                      .index_heads = kIndexHeads,
-                      .block_tokens = 4,
-                      .kv = KvPool(b_, r.blocks, PageType::kE4M3),
-                      .index = IndexPool(b_, r.blocks),
-                      .index_ring = b_.RandomFloats(std::int64_t{rows} * kRingTokens * kIndexDim),
-                      .query = reinterpret_cast<float*>(b_.Allocate(rows * kHeads * 4)),
-                      .index_query = reinterpret_cast<float*>(b_.Allocate(rows * kIndexWidth * 4)),
-                      .saturation = b_.Upload(std::vector<unsigned long long>(2))};
     const double us =
         b_.MedianMicroseconds(64, [&](int) { Must(b_.ops().QsaStore(b_.stream(), args)); });
     Report("norm, rotation, stores", rows, 0, us,
@@ -318,6 +251,40 @@ class Bench {
     Must(b_.stream().Synchronize());
     Report(fmt::format("experts, BF16, {} of {} in use", active, kExperts), rows, 0, us,
            ExpertBytes(active));
+  }
+
+  /// The most likely token, alone and followed by draws. The floor is reading the logits once.
+  void Tokens(int rows) {
+    if (!Wanted("tokens")) return;
+    constexpr float kOctave = 1 << kDistanceBits;
+    const struct {
+      std::string_view name;
+      std::optional<ChoiceRule> rule;
+    } cases[] = {
+        {"tokens, greedy", {}},
+        // Temperatures 1/ln 2 and half of that.
+        {"tokens, drawn from all", ChoiceRule{0, 1ull << 62, kOctave, 0, kFarthest}},
+        {"tokens, drawn, top-p 0.95",
+         ChoiceRule{~0ull / 20 * 19, 1ull << 62, 2 * kOctave, 0, kFarthest}},
+        {"tokens, drawn, top-k 20, top-p 0.95",
+         ChoiceRule{~0ull / 20 * 19, 1ull << 62, 2 * kOctave, 20, kFarthest}},
+    };
+    for (const auto& [name, rule] : cases) {
+      constexpr int kSets = 4;
+      std::vector<ArgmaxArgs> best;
+      std::vector<ChooseTokensArgs> choices;
+      for (int i = 0; i < kSets; ++i) {
+        const float* const logits = b_.RandomFloats(std::int64_t{rows} * kVocab, 2.5f);
+        best.push_back(ArgmaxOperands(b_, rows, logits));
+        if (rule) choices.push_back(ChoiceOperands(b_, best.back(), *rule));
+      }
+      const double us = b_.MedianMicroseconds(kSets, [&](int i) {
+        Must(b_.ops().Argmax(b_.stream(), best[static_cast<std::size_t>(i)]));
+        if (!rule) return;
+        Must(b_.ops().ChooseTokens(b_.stream(), choices[static_cast<std::size_t>(i)]));
+      });
+      Report(name, rows, 0, us, static_cast<double>(rows) * kVocab * 4);
+    }
   }
 
   bool Wanted(std::string_view op) const { return op.find(filter_) != std::string_view::npos; }

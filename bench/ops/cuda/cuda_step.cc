@@ -51,13 +51,7 @@ class Step {
               .streams = kStreams,
               .out = streams_};
     head_ = Product(final_mix_.x, kHidden, {{b.Weight(kVocab, kHidden), b.Floats(rows_ * kVocab)}});
-    argmax_ = {.logits = head_.outputs[0].out,
-               .stride = kVocab,
-               .rows = rows,
-               .vocab = kVocab,
-               .parts = reinterpret_cast<std::uint64_t*>(b.Allocate(rows_ * kMaxArgmaxParts * 8)),
-               .tickets = Zeros(rows),
-               .tokens = b.Ints(rows_)};
+    argmax_ = ArgmaxOperands(b, rows, head_.outputs[0].out);
   }
 
   void Launch() {
@@ -109,10 +103,6 @@ class Step {
     return bytes;
   }
 
-  std::int32_t* Zeros(std::int64_t count) {
-    return b_.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(count)));
-  }
-
   void MakeRows() {
     std::vector<std::int32_t> index;
     for (int i = 0; i < rows_; ++i) index.push_back(i);
@@ -135,7 +125,6 @@ class Step {
             .x = b_.Floats(rows_ * kHidden),
             .inject = b_.Floats(rows_ * kStreams)};
     core_ = b_.Floats(rows_ * kQueryHeads * kHeadDim);
-    wide_ = b_.Floats(rows_ * 2 * kQueryHeads * kHeadDim);
   }
 
   HyperMixArgs Mix(bool inject) {
@@ -188,25 +177,14 @@ class Step {
     layer.in = Product(mix_.x, kHidden,
                        {weight(kGdnChannels), weight(kValueHeads * kGdnDim), weight(kValueHeads),
                         weight(kValueHeads)});
-    layer.gdn = {.slices = {index_, index_, ones_, static_cast<std::int32_t>(rows_)},
-                 .max_rows = 1,
-                 .key_heads = kKeyHeads,
-                 .value_heads = kValueHeads,
-                 .key_dim = kGdnDim,
-                 .value_dim = kGdnDim,
-                 .eps = 1e-6f,
-                 .qkv = layer.in.outputs[0].out,
-                 .z = layer.in.outputs[1].out,
-                 .b = layer.in.outputs[2].out,
-                 .a = layer.in.outputs[3].out,
-                 .conv = b_.RandomFloats(kGdnChannels * 4),
-                 .decay = b_.Upload(std::vector<float>(kValueHeads, -0.1f)),
-                 .dt_bias = b_.RandomFloats(kValueHeads),
-                 .norm = b_.RandomFloats(kGdnDim),
-                 .conv_state = b_.RandomFloats(rows_ * 3 * kGdnChannels),
-                 .state = b_.RandomFloats(rows_ * kGdnState, 0.1f),
-                 .convolved = wide_,
-                 .out = core_};
+    layer.gdn = GdnOperands(b_, rows_, rows_, 1);
+    layer.gdn.slices = {index_, index_, ones_, static_cast<std::int32_t>(rows_)};
+    layer.gdn.max_rows = 1;
+    layer.gdn.qkv = layer.in.outputs[0].out;
+    layer.gdn.z = layer.in.outputs[1].out;
+    layer.gdn.b = layer.in.outputs[2].out;
+    layer.gdn.a = layer.in.outputs[3].out;
+    layer.gdn.out = core_;
   }
 
   static constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
@@ -218,70 +196,23 @@ class Step {
     layer.in = Product(mix_.x, kHidden,
                        {weight(2 * kHeads), weight(kKvHeads * kHeadDim),
                         weight(kKvHeads * kHeadDim), weight((kIndexHeads + 1) * kIndexDim)});
-    MakeStore(layer);
-    MakeSelect(layer);
-    MakeAttention(layer);
-  }
-
-  void MakeStore(Layer& layer) {
-    layer.store = {.rows = row_view_,
-                   .tables = sequences_.tables,
-                   .query_gate = layer.in.outputs[0].out,
-                   .key = layer.in.outputs[1].out,
-                   .value = layer.in.outputs[2].out,
-                   .index_qk = layer.in.outputs[3].out,
-                   .q_gain = b_.RandomFloats(kHeadDim),
-                   .k_gain = b_.RandomFloats(kHeadDim),
-                   .index_q_gain = b_.RandomFloats(kIndexDim),
-                   .index_k_gain = b_.RandomFloats(kIndexDim),
-                   .inv_freq = b_.RandomFloats(kRotaryDim / 2),
-                   .eps = 1e-6f,
-                   .query_heads = kQueryHeads,
-                   .rotary_dim = kRotaryDim,
-                   .index_heads = kIndexHeads,
-                   .block_tokens = 4,
-                   .kv = KvPool(b_, sequences_.blocks, type_),
-                   .index = IndexPool(b_, sequences_.blocks),
-                   .index_ring = b_.RandomFloats(rows_ * kRingTokens * kIndexDim),
-                   .query = wide_,
-                   .index_query = b_.Floats(rows_ * kIndexHeads * kIndexDim),
-                   .saturation = b_.Upload(std::vector<unsigned long long>(2))};
-  }
-
-  void MakeSelect(Layer& layer) {
-    const std::int64_t most = kContext / 4;
-    layer.select = {.rows = row_view_,
-                    .tables = sequences_.tables,
-                    .index = layer.store.index,
-                    .index_heads = kIndexHeads,
-                    .block_tokens = 4,
-                    .budget_blocks = kBudget,
-                    .max_blocks = static_cast<std::int32_t>(most),
-                    .index_query = layer.store.index_query,
-                    .scores = b_.Floats(rows_ * most),
-                    .blocks = b_.Ints(rows_ * kBudget),
-                    .counts = b_.Ints(rows_)};
-  }
-
-  void MakeAttention(Layer& layer) {
-    const SparseAttentionScratch sizes =
-        SparseAttentionScratchBytes(rows_, kQueryHeads, kKvHeads, kHeadDim, kBudget);
-    layer.attention = {.rows = row_view_,
-                       .tables = sequences_.tables,
-                       .kv = layer.store.kv,
-                       .query_heads = kQueryHeads,
-                       .block_tokens = 4,
-                       .budget_blocks = kBudget,
-                       .query = layer.store.query,
-                       .gate = layer.store.query_gate + kHeadDim,
-                       .gate_stride = 2 * kHeads,
-                       .gate_head_stride = 2 * kHeadDim,
-                       .blocks = layer.select.blocks,
-                       .counts = layer.select.counts,
-                       .partials = b_.Floats(sizes.partials / 4),
-                       .softmax = b_.Floats(sizes.softmax / 4),
-                       .tickets = Zeros(sizes.tickets / 4),
-                       .out = core_};
+    layer.store =
+        StoreOperands(b_, row_view_, sequences_.tables, KvPool(b_, sequences_.blocks, type_),
+                      IndexPool(b_, sequences_.blocks));
+    layer.store.query_gate = layer.in.outputs[0].out;
+    layer.store.key = layer.in.outputs[1].out;
+    layer.store.value = layer.in.outputs[2].out;
+    layer.store.index_qk = layer.in.outputs[3].out;
+    layer.select = SelectOperands(b_, rows_, sequences_.tables, layer.store.index, kContext);
+    layer.select.rows = row_view_;
+    layer.select.index_query = layer.store.index_query;
+    layer.attention = AttentionOperands(b_, rows_, sequences_.tables, layer.store.kv);
+    layer.attention.rows = row_view_;
+    layer.attention.query = layer.store.query;
+    layer.attention.gate = layer.store.query_gate + kHeadDim;
+    layer.attention.blocks = layer.select.blocks;
+    layer.attention.counts = layer.select.counts;
+    layer.attention.out = core_;
   }
 
   void Launch(const Layer& layer) {
@@ -304,7 +235,7 @@ class Step {
   BenchDevice& b_;
   std::int64_t rows_;
   PageType type_;
-  float *streams_, *y_, *core_, *wide_;
+  float *streams_, *y_, *core_;
   std::int32_t *index_, *ones_;
   RowsView row_view_;
   Sequences sequences_;

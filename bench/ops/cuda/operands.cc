@@ -66,4 +66,112 @@ IndexPoolView IndexPool(BenchDevice& b, std::int64_t blocks) {
           kIndexDim};
 }
 
+GdnArgs GdnOperands(BenchDevice& b, std::int64_t rows, std::int64_t slots, std::int64_t slices) {
+  return {.key_heads = kKeyHeads,
+          .value_heads = kValueHeads,
+          .key_dim = kGdnDim,
+          .value_dim = kGdnDim,
+          .eps = 1e-6f,
+          .qkv = b.RandomFloats(rows * kGdnChannels),
+          .z = b.RandomFloats(rows * kValueHeads * kGdnDim),
+          .b = b.RandomFloats(rows * kValueHeads),
+          .a = b.RandomFloats(rows * kValueHeads),
+          .conv = b.RandomFloats(kGdnChannels * 4),
+          .decay = b.Upload(std::vector<float>(kValueHeads, -0.1f)),
+          .dt_bias = b.RandomFloats(kValueHeads),
+          .norm = b.RandomFloats(kGdnDim),
+          .conv_state = b.RandomFloats(slots * 3 * kGdnChannels),
+          .state = b.RandomFloats(slots * kGdnState, 0.1f),
+          .convolved = b.Floats(rows * kGdnChannels),
+          .chunks = b.Floats(GdnChunkFloats(rows, slices, kValueHeads)),
+          .out = b.Floats(rows * kValueHeads * kGdnDim)};
+}
+
+QsaStoreArgs StoreOperands(BenchDevice& b, const RowsView& rows, const BlockTables& tables,
+                           const KvPoolView& kv, const IndexPoolView& index) {
+  const std::int64_t count = rows.count;
+  return {.rows = rows,
+          .tables = tables,
+          .query_gate = b.RandomFloats(count * 2 * kQueryHeads * kHeadDim),
+          .key = b.RandomFloats(count * kKvHeads * kHeadDim),
+          .value = b.RandomFloats(count * kKvHeads * kHeadDim),
+          .index_qk = b.RandomFloats(count * (kIndexHeads + 1) * kIndexDim),
+          .q_gain = b.RandomFloats(kHeadDim),
+          .k_gain = b.RandomFloats(kHeadDim),
+          .index_q_gain = b.RandomFloats(kIndexDim),
+          .index_k_gain = b.RandomFloats(kIndexDim),
+          .inv_freq = b.RandomFloats(kRotaryDim / 2),
+          .eps = 1e-6f,
+          .query_heads = kQueryHeads,
+          .rotary_dim = kRotaryDim,
+          .index_heads = kIndexHeads,
+          .block_tokens = 4,
+          .kv = kv,
+          .index = index,
+          .index_ring = b.RandomFloats(count * kRingTokens * kIndexDim),
+          .query = b.Floats(count * kQueryHeads * kHeadDim),
+          .index_query = b.Floats(count * kIndexHeads * kIndexDim),
+          .saturation = b.Upload(std::vector<unsigned long long>(2))};
+}
+
+SelectBlocksArgs SelectOperands(BenchDevice& b, std::int64_t rows, const BlockTables& tables,
+                                const IndexPoolView& index, std::int64_t context) {
+  const std::int64_t most = context / 4;
+  return {.tables = tables,
+          .index = index,
+          .index_heads = kIndexHeads,
+          .block_tokens = 4,
+          .budget_blocks = kBudget,
+          .max_blocks = static_cast<std::int32_t>(most),
+          .index_query = b.RandomFloats(rows * kIndexHeads * kIndexDim),
+          .scores = b.Floats(rows * most),
+          .blocks = b.Ints(rows * kBudget),
+          .counts = b.Ints(rows)};
+}
+
+SparseAttentionArgs AttentionOperands(BenchDevice& b, std::int64_t rows, const BlockTables& tables,
+                                      const KvPoolView& kv) {
+  constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
+  const SparseAttentionScratch sizes =
+      SparseAttentionScratchBytes(rows, kQueryHeads, kKvHeads, kHeadDim, kBudget);
+  return {.tables = tables,
+          .kv = kv,
+          .query_heads = kQueryHeads,
+          .block_tokens = 4,
+          .budget_blocks = kBudget,
+          .query = b.RandomFloats(rows * kHeads),
+          .gate = b.RandomFloats(rows * 2 * kHeads),
+          .gate_stride = 2 * kHeads,
+          .gate_head_stride = 2 * kHeadDim,
+          .counts = b.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(rows), kBudget)),
+          .partials = b.Floats(sizes.partials / 4),
+          .softmax = b.Floats(sizes.softmax / 4),
+          .tickets = b.Zeros<std::int32_t>(sizes.tickets / 4),
+          .out = b.Floats(rows * kHeads)};
+}
+
+ArgmaxArgs ArgmaxOperands(BenchDevice& b, std::int64_t rows, const float* logits) {
+  return {.logits = logits,
+          .stride = kVocab,
+          .rows = static_cast<std::int32_t>(rows),
+          .vocab = kVocab,
+          .parts = b.Zeros<std::uint64_t>(rows * ArgmaxParts(kVocab)),
+          .tickets = b.Zeros<std::int32_t>(rows),
+          .tokens = b.Ints(rows)};
+}
+
+ChooseTokensArgs ChoiceOperands(BenchDevice& b, const ArgmaxArgs& best, const ChoiceRule& rule) {
+  const std::int64_t rows = best.rows;
+  return {.logits = best.logits,
+          .stride = best.stride,
+          .rows = best.rows,
+          .vocab = best.vocab,
+          .rules = b.Upload(std::vector<ChoiceRule>(static_cast<std::size_t>(rows), rule)),
+          .weights = b.Zeros<std::uint64_t>(rows * kChoiceBins),
+          .counts = b.Zeros<std::uint32_t>(rows * kChoiceBins),
+          .state = b.Zeros<ChoiceRow>(rows),
+          .list = b.Zeros<std::uint64_t>(rows * kMaxListed),
+          .tokens = best.tokens};
+}
+
 }  // namespace kv8::bench

@@ -22,4 +22,33 @@ Sequences MakeSequences(BenchDevice& b, std::int64_t count, std::int64_t context
 cuda::KvPoolView KvPool(BenchDevice& b, std::int64_t blocks, cuda::PageType type);
 cuda::IndexPoolView IndexPool(BenchDevice& b, std::int64_t blocks);
 
+/// The functions below leave out which rows or slices a call is for. What they read is random, and
+/// all memory is their own: a caller that joins ops puts one's output in the place of another's
+/// input.
+
+/// A GDN layer's recurrence over `rows` rows, with a state for each of `slots`.
+cuda::GdnArgs GdnOperands(BenchDevice& b, std::int64_t rows, std::int64_t slots,
+                          std::int64_t slices);
+
+/// Into `kv` and `index`, of sequences with rings of their own.
+cuda::QsaStoreArgs StoreOperands(BenchDevice& b, const cuda::RowsView& rows,
+                                 const cuda::BlockTables& tables, const cuda::KvPoolView& kv,
+                                 const cuda::IndexPoolView& index);
+
+/// Over all of `context` tokens.
+cuda::SelectBlocksArgs SelectOperands(BenchDevice& b, std::int64_t rows,
+                                      const cuda::BlockTables& tables,
+                                      const cuda::IndexPoolView& index, std::int64_t context);
+
+/// Over full budgets; the blocks selected are still to be said.
+cuda::SparseAttentionArgs AttentionOperands(BenchDevice& b, std::int64_t rows,
+                                            const cuda::BlockTables& tables,
+                                            const cuda::KvPoolView& kv);
+
+/// The most likely of `logits`, [rows,kVocab].
+cuda::ArgmaxArgs ArgmaxOperands(BenchDevice& b, std::int64_t rows, const float* logits);
+/// What `best` leaves to be drawn, by the same rule for each row.
+cuda::ChooseTokensArgs ChoiceOperands(BenchDevice& b, const cuda::ArgmaxArgs& best,
+                                      const ChoiceRule& rule);
+
 }  // namespace kv8::bench

@@ -49,14 +49,16 @@ Result<void> CudaExecutor::Open() {
   KV8_ASSIGN_OR_RETURN(CudaOps ops, CudaOps::Load(*device_, code));
   ops_ = std::move(ops);
   KV8_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
-  KV8_ASSIGN_OR_RETURN(const DeviceMemoryInfo now, device_->Memory());
+  KV8_ASSIGN_OR_RETURN(DeviceMemoryInfo now, device_->Memory());
+  if (limits_.device_memory > 0) now.free_bytes = std::min(now.free_bytes, limits_.device_memory);
   const bool tables_on_host = plan.total(false) > now.free_bytes;
   KV8_RETURN_IF_ERROR(plan.CheckFits(tables_on_host, now, *device_));
   memory_ = plan.ByOwner(tables_on_host);
   KV8_RETURN_IF_ERROR(TakeWeights(plan, tables_on_host));
   KV8_RETURN_IF_ERROR(TakeHostBuffers());
   KV8_RETURN_IF_ERROR(TakeBuffers());
-  return TryEveryOp();
+  KV8_RETURN_IF_ERROR(TryEveryOp());
+  return CaptureGraphs();
 }
 
 Result<void> CudaExecutor::TakeWeights(const DeviceMemoryPlan& plan, bool tables_on_host) {
@@ -96,6 +98,11 @@ Result<void> CudaExecutor::TakeHostBuffers() {
   const std::int64_t token_bytes = limits_.logit_rows * static_cast<std::int64_t>(sizeof(TokenId));
   KV8_ASSIGN_OR_RETURN(logit_memory_, device_->AllocateHost(value_bytes, "logits"));
   KV8_ASSIGN_OR_RETURN(token_memory_, device_->AllocateHost(token_bytes, "tokens"));
+  const std::int64_t rules = PaddedRows(limits_.logit_rows);
+  KV8_ASSIGN_OR_RETURN(
+      rule_memory_,
+      device_->AllocateHost(rules * static_cast<std::int64_t>(sizeof(ChoiceRule)), "rules"));
+  std::fill_n(rule_memory_.As<ChoiceRule>(), rules, ChoiceRule{});
   std::fill_n(logit_memory_.As<float>(), values, 0.0f);
   std::fill_n(token_memory_.As<TokenId>(), limits_.logit_rows, 0);
   return {};
@@ -124,7 +131,7 @@ Result<void> CudaExecutor::TryEveryOp() {
   KV8_ASSIGN_OR_RETURN(PassShape shape, block_->UploadPadding(stream_));
   shape.max_blocks = ContextBound(0);
   KV8_RETURN_IF_ERROR(Enqueue(Work::kForward, shape));
-  KV8_RETURN_IF_ERROR(Enqueue(Work::kBest, shape));
+  KV8_RETURN_IF_ERROR(Enqueue(Work::kChoose, shape));
   if (loaded_.with_draft()) {
     KV8_RETURN_IF_ERROR(Enqueue(Work::kDraft, shape));
     KV8_RETURN_IF_ERROR(Enqueue(Work::kDraftBest, shape));
@@ -132,23 +139,19 @@ Result<void> CudaExecutor::TryEveryOp() {
   return stream_.Synchronize();
 }
 
-template <class Function>
-void CudaExecutor::Guard(Function&& work) {
-  if (failure_) return;
-  Result<void> done = device_->AttachThread();
-  if (done.ok()) done = work();
-  if (!done.ok()) failure_ = std::move(done).error();
-}
-
 // ---- passes -----------------------------------------------------------------------------------
+
+/// Selectable blocks of the longest sequence.
+std::int32_t CudaExecutor::MostBlocks() const {
+  return static_cast<std::int32_t>(limits_.sequence_blocks * kBlockTokens /
+                                   model_.config().qsa.block_tokens);
+}
 
 /// The least of budget, 4 budgets, 16 budgets and so on: few graphs serve all contexts.
 std::int32_t CudaExecutor::ContextBound(std::int32_t blocks) const {
-  const QsaConfig& qsa = model_.config().qsa;
-  const auto most =
-      static_cast<std::int32_t>(limits_.sequence_blocks * kBlockTokens / qsa.block_tokens);
-  std::int32_t bound = RoundUp(qsa.budget_blocks, 4);
-  while (bound < blocks) bound *= 4;
+  const std::int32_t most = MostBlocks();
+  std::int32_t bound = RoundUp(model_.config().qsa.budget_blocks, 4);
+  while (bound < std::min(blocks, most)) bound *= 4;
   return std::min(bound, most);
 }
 
@@ -167,6 +170,8 @@ Result<void> CudaExecutor::Enqueue(Work work, const PassShape& shape) {
       return pass.BestTokens(shape.rows, false);
     case Work::kDraftBest:
       return pass.BestTokens(shape.rows, true);
+    case Work::kChoose:
+      return pass.ChooseTokens(shape.rows);
   }
   return {};
 }
@@ -175,13 +180,47 @@ Result<void> CudaExecutor::Run(Work work, PassShape shape) {
   shape.max_blocks = ContextBound(shape.max_blocks);
   if (work == Work::kDraft) shape.rounds = 0;  // nothing recurrent in it
   if (!shape.padded) return Enqueue(work, shape);
+  KV8_ASSIGN_OR_RETURN(const DeviceGraph* const graph, Captured(work, shape));
+  return stream_.Launch(*graph);
+}
+
+Result<DeviceGraph*> CudaExecutor::Captured(Work work, const PassShape& shape) {
   const auto [graph, is_new] = graphs_.try_emplace(GraphKey{work, shape});
   if (is_new) {
     KV8_RETURN_IF_ERROR(stream_.BeginCapture());
     KV8_RETURN_IF_ERROR(Enqueue(work, shape));
     KV8_ASSIGN_OR_RETURN(graph->second, stream_.EndCapture());
   }
-  return stream_.Launch(graph->second);
+  return &graph->second;
+}
+
+/// All that can be needed, so that no request waits for it.
+Result<void> CudaExecutor::CaptureGraphs() {
+  const std::int64_t decode_rows = std::int64_t{limits_.slots} * (1 + limits_.drafts);
+  for (std::int32_t rows = 1; rows <= PaddedRows(decode_rows); rows *= 2) {
+    for (std::int32_t bound = 0; bound < MostBlocks();) {
+      bound = ContextBound(bound + 1);
+      for (std::int32_t rounds = 1; rounds <= std::min(rows, 1 + limits_.drafts); ++rounds) {
+        if (rows > PaddedRows(std::int64_t{limits_.slots} * rounds)) continue;
+        PassShape shape = block_->DescribePadding(rows, rounds);
+        shape.max_blocks = bound;
+        KV8_RETURN_IF_ERROR(Captured(Work::kForward, shape));
+        shape.rounds = 0;
+        if (loaded_.with_draft()) KV8_RETURN_IF_ERROR(Captured(Work::kDraft, shape));
+      }
+    }
+  }
+  for (std::int32_t rows = 1; rows <= PaddedRows(limits_.logit_rows); rows *= 2) {
+    const PassShape shape{.rows = rows, .max_blocks = ContextBound(0), .padded = true};
+    for (const Work work : {Work::kLogits, Work::kBest, Work::kChoose}) {
+      KV8_RETURN_IF_ERROR(Captured(work, shape));
+    }
+    if (!loaded_.with_draft()) continue;
+    for (const Work work : {Work::kDraftLogits, Work::kDraftBest}) {
+      KV8_RETURN_IF_ERROR(Captured(work, shape));
+    }
+  }
+  return {};
 }
 
 void CudaExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
@@ -217,12 +256,26 @@ Matrix CudaExecutor::DraftLogits(std::span<const std::int64_t> rows) {
   return ReadLogits(Work::kDraftLogits, rows);
 }
 
-std::span<const TokenId> CudaExecutor::BestTokens(std::span<const std::int64_t> rows) {
-  return ReadBest(Work::kBest, rows);
+std::span<const TokenId> CudaExecutor::ChooseTokens(std::span<const std::int64_t> rows,
+                                                    std::span<const ChoiceRule> rules) {
+  if (std::ranges::all_of(rules, [](const ChoiceRule& rule) { return rule.scale == 0; })) {
+    return ReadTokens(Work::kBest, rows);
+  }
+  Guard([&] { return SendRules(rules); });
+  return ReadTokens(Work::kChoose, rows);
 }
 
 std::span<const TokenId> CudaExecutor::BestDraftTokens(std::span<const std::int64_t> rows) {
-  return ReadBest(Work::kDraftBest, rows);
+  return ReadTokens(Work::kDraftBest, rows);
+}
+
+/// Rows of padding are not to draw. The host's copy is free again: whoever reads tokens waits.
+Result<void> CudaExecutor::SendRules(std::span<const ChoiceRule> rules) {
+  const std::int32_t padded = PaddedRows(std::ssize(rules));
+  ChoiceRule* const on_host = rule_memory_.As<ChoiceRule>();
+  std::fill(std::ranges::copy(rules, on_host).out, on_host + padded, ChoiceRule{});
+  return stream_.Copy(work_.choice.rules, on_host,
+                      padded * static_cast<std::int64_t>(sizeof(ChoiceRule)));
 }
 
 Matrix CudaExecutor::ReadLogits(Work work, std::span<const std::int64_t> rows) {
@@ -234,7 +287,7 @@ Matrix CudaExecutor::ReadLogits(Work work, std::span<const std::int64_t> rows) {
   return Matrix(logit_memory_.As<float>(), std::ssize(rows), vocab);
 }
 
-std::span<const TokenId> CudaExecutor::ReadBest(Work work, std::span<const std::int64_t> rows) {
+std::span<const TokenId> CudaExecutor::ReadTokens(Work work, std::span<const std::int64_t> rows) {
   static_assert(cuda::kNoToken == kv8::kNoToken);
   Guard([&] { return RunHead(work, rows, work_.best_tokens, token_memory_, sizeof(TokenId)); });
   return {token_memory_.As<TokenId>(), rows.size()};
@@ -246,140 +299,11 @@ Result<void> CudaExecutor::RunHead(Work work, std::span<const std::int64_t> rows
   for (const std::int64_t row : rows) {
     pairs_.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(pairs_.size())});
   }
-  const bool target = work == Work::kLogits || work == Work::kBest;
+  const bool target = work != Work::kDraftLogits && work != Work::kDraftBest;
   KV8_RETURN_IF_ERROR(
       Copy(GatherSet(target ? Gather::kTargetTokens : Gather::kDraftTokens), pairs_));
   KV8_RETURN_IF_ERROR(Run(work, {.rows = PaddedRows(std::ssize(rows)), .padded = true}));
   return Read(to.data(), from, std::ssize(rows) * bytes_per_row);
-}
-
-// ---- copies -----------------------------------------------------------------------------------
-
-CopySet CudaExecutor::GatherSet(Gather gather) const {
-  return {work_.gathers + static_cast<int>(gather), 1,
-          width_ * static_cast<std::int64_t>(sizeof(float))};
-}
-
-Result<void> CudaExecutor::Copy(const CopySet& set, std::span<const CopyPair> pairs) {
-  CopyItemsArgs args{
-      .arrays = set.arrays, .array_count = set.count, .pair_count = 0, .largest = set.largest};
-  while (!pairs.empty()) {
-    const std::size_t count = std::min<std::size_t>(pairs.size(), kMaxCopyPairs);
-    std::ranges::copy(pairs.first(count), args.own_pairs);
-    args.pair_count = static_cast<std::int32_t>(count);
-    KV8_RETURN_IF_ERROR(ops_->CopyItems(stream_, args));
-    pairs = pairs.subspan(count);
-  }
-  return {};
-}
-
-Result<void> CudaExecutor::Read(void* to, const void* from, std::int64_t bytes) {
-  KV8_RETURN_IF_ERROR(stream_.Copy(to, from, bytes));
-  return stream_.Synchronize();
-}
-
-/// What was asked of states since the last pass; a slot that changed hands is emptied last.
-Result<void> CudaExecutor::ApplyPending() {
-  KV8_RETURN_IF_ERROR(Copy(state_->copies().trail_to_state, rollbacks_));
-  KV8_RETURN_IF_ERROR(Copy(state_->copies().state_to_state, resets_));
-  rollbacks_.clear();
-  resets_.clear();
-  return {};
-}
-
-void CudaExecutor::Reset(int slot) {
-  if (!failure_) resets_.push_back({state_->empty_slot(), slot});
-}
-
-void CudaExecutor::Rollback(int slot, std::int64_t kept) {
-  if (!failure_) rollbacks_.push_back({TrailEntry(slot, kept), slot});
-}
-
-void CudaExecutor::SaveStreams(std::int64_t row, std::span<float> to) {
-  Guard([&] {
-    return Read(to.data(), work_.streams + row * width_,
-                static_cast<std::int64_t>(to.size_bytes()));
-  });
-}
-
-void CudaExecutor::LoadStreams(std::span<const float> from, std::int64_t row) {
-  Guard([&] {
-    return stream_.Copy(work_.streams + row * width_, from.data(),
-                        static_cast<std::int64_t>(from.size_bytes()));
-  });
-}
-
-void CudaExecutor::SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) {
-  Guard([&]() -> Result<void> {
-    KV8_RETURN_IF_ERROR(ApplyPending());
-    const CopyPair whole{slot, 0};
-    KV8_RETURN_IF_ERROR(Copy(state_->copies().state_to_pack, {&whole, 1}));
-    if (kept) {
-      const CopyPair recurrent{TrailEntry(slot, *kept), 0};
-      KV8_RETURN_IF_ERROR(Copy(state_->copies().trail_to_pack, {&recurrent, 1}));
-    }
-    return Read(to.data(), state_->pack(), std::ssize(to));
-  });
-}
-
-void CudaExecutor::LoadState(std::span<const std::byte> from, int slot) {
-  Guard([&]() -> Result<void> {
-    KV8_RETURN_IF_ERROR(ApplyPending());
-    KV8_RETURN_IF_ERROR(stream_.Copy(state_->pack(), from.data(), std::ssize(from)));
-    const CopyPair pair{0, slot};
-    return Copy(state_->copies().pack_to_state, {&pair, 1});
-  });
-}
-
-void CudaExecutor::SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) {
-  Guard([&]() -> Result<void> {
-    while (!blocks.empty()) {
-      const auto now = std::min<std::int64_t>(std::ssize(blocks), DeviceState::kPackBlocks);
-      const std::int64_t bytes = now * limits_.cache.block_bytes();
-      pairs_.clear();
-      for (std::int32_t i = 0; i < now; ++i) {
-        pairs_.push_back({static_cast<std::int32_t>(blocks[static_cast<std::size_t>(i)]), i});
-      }
-      KV8_RETURN_IF_ERROR(Copy(state_->copies().block_to_pack, pairs_));
-      KV8_RETURN_IF_ERROR(Read(to.data(), state_->pack(), bytes));
-      blocks = blocks.subspan(static_cast<std::size_t>(now));
-      to = to.subspan(static_cast<std::size_t>(bytes));
-    }
-    return {};
-  });
-}
-
-void CudaExecutor::LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) {
-  Guard([&]() -> Result<void> {
-    while (!blocks.empty()) {
-      const auto now = std::min<std::int64_t>(std::ssize(blocks), DeviceState::kPackBlocks);
-      const std::int64_t bytes = now * limits_.cache.block_bytes();
-      pairs_.clear();
-      for (std::int32_t i = 0; i < now; ++i) {
-        pairs_.push_back({i, static_cast<std::int32_t>(blocks[static_cast<std::size_t>(i)])});
-      }
-      KV8_RETURN_IF_ERROR(stream_.Copy(state_->pack(), from.data(), bytes));
-      KV8_RETURN_IF_ERROR(Copy(state_->copies().pack_to_block, pairs_));
-      blocks = blocks.subspan(static_cast<std::size_t>(now));
-      from = from.subspan(static_cast<std::size_t>(bytes));
-    }
-    return {};
-  });
-}
-
-void CudaExecutor::CopyBlock(BlockId from, BlockId to) {
-  const CopyPair pair{static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
-  Guard([&] { return Copy(state_->copies().block_to_block, {&pair, 1}); });
-}
-
-std::vector<SaturationCount> CudaExecutor::Saturation() {
-  std::vector<SaturationCount> counts(static_cast<std::size_t>(limits_.cache.layers));
-  static_assert(sizeof(SaturationCount) == 2 * sizeof(unsigned long long));
-  Guard([&] {
-    return Read(counts.data(), state_->saturation(0),
-                std::ssize(counts) * static_cast<std::int64_t>(sizeof(SaturationCount)));
-  });
-  return counts;
 }
 
 }  // namespace kv8::cuda

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "model/cuda/device_memory_plan.h"
 #include "model/cuda/device_model.h"
@@ -10,9 +11,9 @@
 
 namespace kv8::cuda {
 
-/// Decode passes are captured once per shape and replayed: rows padded to a power of two, context
-/// bounds to a power of four. Passes with prompts are enqueued launch by launch. The host waits for
-/// the device only where it reads something.
+/// Decode passes are replayed from graphs, one per shape: rows padded to a power of two, context
+/// bounds to a power of four. All are captured before the first request. Passes with prompts are
+/// enqueued launch by launch. The host waits for the device only where it reads something.
 class CudaExecutor final : public Executor {
  public:
   static Result<ExecutorMemory> Plan(const LoadedModel& model, const ExecutorLimits& limits);
@@ -25,7 +26,9 @@ class CudaExecutor final : public Executor {
   void Reset(int slot) override;
   void Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) override;
   Matrix Logits(std::span<const std::int64_t> rows) override;
-  std::span<const TokenId> BestTokens(std::span<const std::int64_t> rows) override;
+  bool chooses_tokens() const override { return true; }
+  std::span<const TokenId> ChooseTokens(std::span<const std::int64_t> rows,
+                                        std::span<const ChoiceRule> rules) override;
   void Rollback(int slot, std::int64_t kept) override;
   void Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
              std::span<const std::int64_t> sources, StreamSource source) override;
@@ -42,7 +45,7 @@ class CudaExecutor final : public Executor {
 
  private:
   /// What a captured graph does.
-  enum class Work { kForward, kDraft, kLogits, kDraftLogits, kBest, kDraftBest };
+  enum class Work { kForward, kDraft, kLogits, kDraftLogits, kBest, kDraftBest, kChoose };
   struct GraphKey {
     Work work{};
     PassShape shape;
@@ -56,11 +59,18 @@ class CudaExecutor final : public Executor {
   Result<void> TakeHostBuffers();
   Result<void> WriteConstants(std::int64_t rows);
   Result<void> TryEveryOp();
+  Result<void> CaptureGraphs();
 
   /// Runs `work` unless the device has failed before, and notes it if it fails now.
   template <class Function>
-  void Guard(Function&& work);
+  void Guard(Function&& work) {
+    if (failure_) return;
+    Result<void> done = device_->AttachThread();
+    if (done.ok()) done = work();
+    if (!done.ok()) failure_ = std::move(done).error();
+  }
   Result<void> Run(Work work, PassShape shape);
+  Result<DeviceGraph*> Captured(Work work, const PassShape& shape);
   Result<void> Enqueue(Work work, const PassShape& shape);
   Result<void> RunForward(std::span<const TokenId> ids, std::span<const SlotRows> items);
   Result<void> RunDraft(std::span<const TokenId> ids, std::span<const SlotRows> items,
@@ -69,13 +79,17 @@ class CudaExecutor final : public Executor {
   Result<void> RunHead(Work work, std::span<const std::int64_t> rows, const void* from,
                        const DeviceMemory& to, std::int64_t bytes_per_row);
   Matrix ReadLogits(Work work, std::span<const std::int64_t> rows);
-  std::span<const TokenId> ReadBest(Work work, std::span<const std::int64_t> rows);
+  std::span<const TokenId> ReadTokens(Work work, std::span<const std::int64_t> rows);
+  Result<void> SendRules(std::span<const ChoiceRule> rules);
   /// Rows of streams: of the target or the draft, to token_streams or to draft_input.
   enum class Gather { kTargetTokens, kDraftTokens, kTargetDraft, kDraftDraft };
   CopySet GatherSet(Gather gather) const;
+  template <class Function>
+  Result<void> EachPack(std::span<const BlockId> blocks, bool to_pack, Function&& move);
   Result<void> Copy(const CopySet& set, std::span<const CopyPair> pairs);
   Result<void> Read(void* to, const void* from, std::int64_t bytes);
   Result<void> ApplyPending();
+  std::int32_t MostBlocks() const;
   std::int32_t ContextBound(std::int32_t blocks) const;
   std::int32_t TrailEntry(int slot, std::int64_t kept) const {
     return static_cast<std::int32_t>(slot * limits_.drafts + kept - 1);
@@ -92,6 +106,7 @@ class CudaExecutor final : public Executor {
   DeviceStream stream_;
   std::optional<CudaOps> ops_;
   DeviceMemory weight_memory_, table_memory_, work_memory_, logit_memory_, token_memory_;
+  DeviceMemory rule_memory_;  // page-locked, as what is read back
   DeviceWeights weights_;
   DeviceWorkspace work_{};
   std::optional<DeviceState> state_;

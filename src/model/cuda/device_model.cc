@@ -114,6 +114,20 @@ Result<void> DevicePass::BestTokens(std::int32_t rows, bool draft) {
                                  .tokens = w_.best_tokens});
 }
 
+Result<void> DevicePass::ChooseTokens(std::int32_t rows) {
+  KV8_RETURN_IF_ERROR(BestTokens(rows, false));
+  return m_.ops.ChooseTokens(stream_, {.logits = w_.logits,
+                                       .stride = m_.config.vocab,
+                                       .rows = rows,
+                                       .vocab = m_.config.vocab,
+                                       .rules = w_.choice.rules,
+                                       .weights = w_.choice.weights,
+                                       .counts = w_.choice.counts,
+                                       .state = w_.choice.state,
+                                       .list = w_.choice.list,
+                                       .tokens = w_.best_tokens});
+}
+
 Result<void> DevicePass::Mix(const DeviceHyper& weights, float* streams, std::int32_t rows) {
   const float* const y = unsettled_ ? w_.y : nullptr;
   unsettled_ = false;

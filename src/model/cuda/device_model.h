@@ -35,6 +35,8 @@ class DevicePass {
   Result<void> Logits(std::int32_t rows, bool draft);
   /// The same, and the most likely token of each row to workspace.best_tokens.
   Result<void> BestTokens(std::int32_t rows, bool draft);
+  /// The same for the target, and then the token that each row's rule says.
+  Result<void> ChooseTokens(std::int32_t rows);
 
  private:
   /// What a block reads from the streams, once the output of the block before is in them.

@@ -55,6 +55,14 @@ void TakeQsa(Arena& arena, const QsaConfig& qsa, const WorkspaceSize& size, Devi
   w.qsa.softmax = arena.Take<float>(floats(scratch.softmax));
 }
 
+void TakeChoice(Arena& arena, std::int64_t rows, DeviceWorkspace& w) {
+  w.choice.rules = arena.Take<ChoiceRule>(rows);
+  w.choice.weights = arena.Take<std::uint64_t>(rows * kChoiceBins);
+  w.choice.counts = arena.Take<std::uint32_t>(rows * kChoiceBins);
+  w.choice.state = arena.Take<ChoiceRow>(rows);
+  w.choice.list = arena.Take<std::uint64_t>(rows * kMaxListed);
+}
+
 void TakeMoe(Arena& arena, const ModelConfig& config, std::int64_t rows, DeviceWorkspace& w) {
   const MoeConfig& moe = config.moe;
   const std::int64_t pairs = rows * moe.experts_per_token;
@@ -90,6 +98,7 @@ DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelConfig& config,
   w.best_parts = arena.Take<std::uint64_t>(size.logit_rows * ArgmaxParts(config.vocab));
   w.best_tickets = arena.Take<std::int32_t>(size.logit_rows);
   w.best_tokens = arena.Take<std::int32_t>(size.logit_rows);
+  TakeChoice(arena, size.logit_rows, w);
   w.gathers = arena.Take<CopyArray>(4);
   w.x = arena.Take<float>(mixed_rows * config.hidden);
   w.y = arena.Take<float>(size.rows * config.hidden);

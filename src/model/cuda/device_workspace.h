@@ -5,6 +5,7 @@
 
 #include "checkpoint/model_config.h"
 #include "device/arena.h"
+#include "ops/cuda/choose_tokens.h"
 #include "ops/cuda/slots.h"
 
 namespace kv8::cuda {
@@ -33,10 +34,16 @@ struct DeviceWorkspace {
   float* logits;               // [logit rows,V]
   std::uint64_t* best_parts;   // [logit rows,parts] of Argmax
   std::int32_t* best_tickets;  // [logit rows]; zero between calls
-  std::int32_t* best_tokens;   // [logit rows]
-  CopyArray* gathers;          // [4] between streams: see CudaExecutor
-  float *x, *y;                // [T,H] input and output of a block
-  float* inject;               // [T,S]
+  std::int32_t* best_tokens;   // [logit rows] the most likely, or what replaced it
+  struct {
+    ChoiceRule* rules;  // [logit rows]
+    std::uint64_t *weights, *list;
+    std::uint32_t* counts;
+    ChoiceRow* state;
+  } choice;            // of ChooseTokens
+  CopyArray* gathers;  // [4] between streams: see CudaExecutor
+  float *x, *y;        // [T,H] input and output of a block
+  float* inject;       // [T,S]
   struct {
     float *normed, *parts, *low;  // [T,W], [T,W], [T,r]
   } hyper;

@@ -87,6 +87,12 @@ Result<PassShape> PassBlock::UploadPadding(DeviceStream& stream) {
   return shape;
 }
 
+PassShape PassBlock::DescribePadding(std::int32_t rows, std::int32_t rounds) {
+  PassShape shape{.rounds = rounds};
+  Pad(rows, shape);
+  return shape;
+}
+
 void PassBlock::WriteRows(std::span<const TokenId> ids, std::span<const SlotRows> items,
                           PassShape& shape) {
   std::ranges::copy(ids, on_host_.ids);

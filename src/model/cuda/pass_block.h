@@ -46,6 +46,9 @@ class PassBlock {
                            std::span<const SlotRows> items, std::span<const std::int64_t> sources);
   /// One row of padding, in prefill and in decode: a pass over it touches nothing.
   Result<PassShape> UploadPadding(DeviceStream& stream);
+  /// Describes a pass of decode over so many rows of padding, without a copy: what is captured for
+  /// its shape before there are any. `rows` is a power of two.
+  PassShape DescribePadding(std::int32_t rows, std::int32_t rounds);
 
   const std::int32_t* ids() const { return on_device_.ids; }
   RowsView rows(const PassShape& shape) const;

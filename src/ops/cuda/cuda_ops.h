@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "kv8/error.h"
 #include "ops/cuda/argmax.h"
+#include "ops/cuda/choose_tokens.h"
 #include "ops/cuda/dense.h"
 #include "ops/cuda/gdn.h"
 #include "ops/cuda/kernels.h"
@@ -45,6 +46,7 @@ class CudaOps {
   Result<void> HyperCombine(DeviceStream& stream, const HyperCombineArgs& args) const;
   Result<void> Moe(DeviceStream& stream, const MoeArgs& args) const;
   Result<void> Argmax(DeviceStream& stream, const ArgmaxArgs& args) const;
+  Result<void> ChooseTokens(DeviceStream& stream, const ChooseTokensArgs& args) const;
   Result<void> QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const;
   Result<void> SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const;
   Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;

@@ -14,7 +14,8 @@ namespace {
 constexpr int kProductThreads = 128;
 constexpr int kTileThreads = 256;
 constexpr int kDenseThreads = 256;
-constexpr int kArgmaxThreads = 512;
+constexpr int kTokenThreads = 512;   // of Argmax and ChooseTokens
+constexpr int kChoiceBlocks = 1024;  // of all rows together: enough for every multiprocessor
 /// From so many pairs per expert, or rows, on a block takes 32 instead of 8 at a time.
 constexpr int kWideRows = 9;
 /// Blocks of whole tiles must be about as many as multiprocessors, or most of these idle.
@@ -250,7 +251,17 @@ Result<void> CudaOps::Moe(DeviceStream& stream, const MoeArgs& args) const {
 Result<void> CudaOps::Argmax(DeviceStream& stream, const ArgmaxArgs& args) const {
   return stream.Launch(
       Get(KernelId::kArgmax),
-      {.grid_x = ArgmaxParts(args.vocab), .grid_y = args.rows, .block = kArgmaxThreads}, &args);
+      {.grid_x = ArgmaxParts(args.vocab), .grid_y = args.rows, .block = kTokenThreads}, &args);
+}
+
+Result<void> CudaOps::ChooseTokens(DeviceStream& stream, const ChooseTokensArgs& args) const {
+  // Sums are exact: in how many parts they come about does not show.
+  const LaunchShape shape{
+      .grid_x = std::min(CeilDiv(args.vocab, kChoicePart), CeilDiv(kChoiceBlocks, args.rows)),
+      .grid_y = args.rows,
+      .block = kTokenThreads};
+  KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kWeighTokens), shape, &args));
+  return stream.Launch(Get(KernelId::kChooseTokens), shape, &args);
 }
 
 }  // namespace kv8::cuda

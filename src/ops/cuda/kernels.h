@@ -50,6 +50,8 @@ namespace kv8::cuda {
   X(kMoeRouteGroup, "moe", "kv8_moe_route_group")                            \
   X(kMoeSum, "moe", "kv8_moe_sum")                                           \
   X(kArgmax, "argmax", "kv8_argmax")                                         \
+  X(kWeighTokens, "choose_tokens", "kv8_weigh_tokens")                       \
+  X(kChooseTokens, "choose_tokens", "kv8_choose_tokens")                     \
   X(kPleLookup, "ple", "kv8_ple_lookup")                                     \
   X(kPleGate, "ple", "kv8_ple_gate")                                         \
   X(kPleConvolve, "ple", "kv8_ple_convolve")                                 \

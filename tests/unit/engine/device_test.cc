@@ -66,6 +66,19 @@ Request Ask(std::vector<TokenId> prompt, std::int64_t max_tokens) {
   return request;
 }
 
+/// Of every kind that a device may do by itself, and one that the host must do.
+SamplingOptions AnySampling(std::size_t i) {
+  SamplingOptions options;
+  options.seed = i;
+  if (i % 4 == 0) return options;  // the best token
+  options.temperature = i % 4 == 1 ? 0.7f : 1.2f;
+  if (i % 3 == 0) options.top_k = 1 + static_cast<int>(i);
+  if (i % 5 < 3) options.top_p = 0.9f;
+  if (i % 7 < 2) options.min_p = 0.05f;
+  if (i % 13 == 3) options.presence_penalty = 0.5f;
+  return options;
+}
+
 class LargeBatch : public testing::TestWithParam<int> {};
 
 TEST_P(LargeBatch, AnswersAsAlone) {
@@ -75,7 +88,10 @@ TEST_P(LargeBatch, AnswersAsAlone) {
   options.max_num_seqs = 64;
   options.speculative_tokens = GetParam();
   std::vector<Request> requests;
-  for (std::size_t i = 0; i < 64; ++i) requests.push_back(Ask(Text(97 * i, 6 * i + 2), 12));
+  for (std::size_t i = 0; i < 64; ++i) {
+    requests.push_back(Ask(Text(97 * i, 6 * i + 2), 12));
+    requests.back().sampling = AnySampling(i);
+  }
   const auto together = AnswersOf(*MakeEngine(options), requests);
   auto plain = requests;  // on a device that chooses by itself, logits stay there
   for (Request& request : plain) request.logprobs.reset();

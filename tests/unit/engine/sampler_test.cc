@@ -4,20 +4,32 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
+
+#include "support/choice_oracle.h"
 
 namespace kv8::test {
 namespace {
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 SamplingOptions AtTemperature(float temperature) {
   SamplingOptions options;
   options.temperature = temperature;
   return options;
+}
+
+std::vector<TokenId> TokensOf(const Candidates& candidates) {
+  std::vector<TokenId> tokens;
+  for (const Candidate& candidate : candidates.tokens) tokens.push_back(candidate.token);
+  return tokens;
 }
 
 /// Pearson's statistic of counts against probabilities.
@@ -94,13 +106,39 @@ TEST(Sampler, UniformsFillTheUnitInterval) {
   EXPECT_LT(ChiSquare(counts, std::vector<double>(20, 0.05)), 43.8);  // 19 dof, 0.1%
 }
 
+TEST(Sampler, ChoosesWhatTheDefinitionSays) {
+  std::mt19937_64 random(3);
+  const auto one_of = [&](const auto& values) { return values[random() % std::size(values)]; };
+  const float temperatures[] = {1e-42f, 0.1f, 0.7f, 1.0f, 100.0f};
+  const int top_k[] = {0, 1, 7, 300, 1 << 30};
+  const float top_p[] = {1.0f, 1e-18f, 0.3f, 0.9f, 1 - 0x1p-24f};
+  const float min_p[] = {0.0f, 1e-20f, 0.05f, 1.0f};
+  Sampler sampler;
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<float> logits(one_of(std::array{1, 2, 50, 1000}));
+    // Rounded ones have ties.
+    for (float& logit : logits) logit = std::normal_distribution<float>(0, 3)(random);
+    if (round % 3 == 0) std::ranges::for_each(logits, [](float& x) { x = std::round(x); });
+    SamplingOptions options = AtTemperature(one_of(temperatures));
+    options.top_k = one_of(top_k);
+    options.top_p = one_of(top_p);
+    options.min_p = one_of(min_p);
+    options.seed = random();
+    const std::uint64_t draw = RandomAt(options.seed, 1, round, Draw::kToken);
+    const ChoiceRule rule =
+        MakeRule(options.temperature, options.top_k, options.top_p, options.min_p, draw);
+    ASSERT_EQ(sampler.Next(options, logits, 1, round), ChosenToken(logits, rule))
+        << "round " << round;
+  }
+}
+
 TEST(Sampler, TopKKeepsTheLowerIdOfATie) {
   SamplingOptions options = AtTemperature(1);
   options.top_k = 2;
   Sampler sampler;
   const Candidates& kept = sampler.Distribution(options, std::vector<float>{1, 5, 2, 2});
-  EXPECT_THAT(kept.tokens, ElementsAre(1, 2));
-  EXPECT_NEAR(kept.probabilities[0] + kept.probabilities[1], 1, 1e-12);
+  EXPECT_THAT(TokensOf(kept), UnorderedElementsAre(1, 2));
+  EXPECT_NEAR(kept.Of(1) + kept.Of(2), 1, 1e-12);
 }
 
 TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
@@ -108,12 +146,13 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
   // Probabilities 0.5, 0.3, 0.2.
   const std::vector<float> logits = {std::log(0.2f), std::log(0.5f), std::log(0.3f)};
   Sampler sampler;
-  options.top_p = 0.49f;
-  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1));
-  options.top_p = 0.51f;
-  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1, 2));
-  options.top_p = 0.81f;
-  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1, 2, 0));
+  const auto kept = [&](float top_p) {
+    options.top_p = top_p;
+    return TokensOf(sampler.Distribution(options, logits));
+  };
+  EXPECT_THAT(kept(0.49f), UnorderedElementsAre(1));
+  EXPECT_THAT(kept(0.51f), UnorderedElementsAre(1, 2));
+  EXPECT_THAT(kept(0.81f), UnorderedElementsAre(1, 2, 0));
 }
 
 TEST(Sampler, TopPOfAFlatDistributionKeepsItsShare) {
@@ -121,9 +160,10 @@ TEST(Sampler, TopPOfAFlatDistributionKeepsItsShare) {
   options.top_p = 0.5f;
   Sampler sampler;
   const std::vector<float> flat(1000, 0.0f);
-  const Candidates& kept = sampler.Distribution(options, flat);
-  EXPECT_NEAR(static_cast<double>(kept.tokens.size()), 500, 1);
-  for (std::size_t i = 0; i < kept.tokens.size(); ++i) EXPECT_EQ(kept.tokens[i], i);
+  std::vector<TokenId> kept = TokensOf(sampler.Distribution(options, flat));
+  EXPECT_NEAR(static_cast<double>(kept.size()), 500, 1);
+  std::ranges::sort(kept);
+  for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(kept[i], i);
 }
 
 TEST(Sampler, MinPIsAShareOfTheBest) {
@@ -131,7 +171,15 @@ TEST(Sampler, MinPIsAShareOfTheBest) {
   options.min_p = 0.5f;
   const std::vector<float> logits = {std::log(0.2f), std::log(0.5f), std::log(0.3f)};
   Sampler sampler;
-  EXPECT_THAT(sampler.Distribution(options, logits).tokens, ElementsAre(1, 2));
+  EXPECT_THAT(TokensOf(sampler.Distribution(options, logits)), UnorderedElementsAre(1, 2));
+}
+
+TEST(Sampler, WhatIsForbiddenIsNoCandidate) {
+  const float none = -std::numeric_limits<float>::infinity();
+  Sampler sampler;
+  const std::vector<float> logits = {none, 1, none, 2, none};
+  EXPECT_THAT(TokensOf(sampler.Distribution(AtTemperature(50), logits)),
+              UnorderedElementsAre(1, 3));
 }
 
 TEST(Sampler, PenaltiesAndBiasChangeWhatTheySay) {
@@ -161,27 +209,25 @@ TEST(Sampler, LogprobsAreNormalised) {
   EXPECT_NEAR(NegativeLogLikelihood(logits, 1), std::log(4.0), 1e-6);
 }
 
-TEST(Sampler, AQuantileBeyondTheRoundedSumNeverGivesAnImpossibleToken) {
-  Candidates candidates{{5, 6, 7}, {0.5, 0.49999999, 0}};
-  EXPECT_EQ(candidates.At(0.9999999999), 6);
-  EXPECT_EQ(candidates.At(0.0), 5);
+/// A quantile in [0, 1] as a random number.
+std::uint64_t AtQuantile(double quantile) {
+  return static_cast<std::uint64_t>(std::ldexp(std::min(quantile, 1 - 0x1p-53), 64));
 }
 
-/// The probability that each token of p has in max(0, p - q), by the definition.
-std::vector<double> Residual(const Candidates& p, const Candidates& q) {
-  std::vector<double> residual;
-  for (std::size_t i = 0; i < p.tokens.size(); ++i) {
-    residual.push_back(std::max(0.0, p.probabilities[i] - q.Of(p.tokens[i])));
-  }
-  const double sum = std::accumulate(residual.begin(), residual.end(), 0.0);
-  for (double& probability : residual) probability /= sum;
-  return residual;
+TEST(Sampler, DrawsTheMoreLikelyFirst) {
+  Candidates candidates{{{5, 0, 2}, {6, 1, 4}, {7, 0, 2}}, 8};
+  EXPECT_EQ(candidates.At(AtQuantile(0)), 6);
+  EXPECT_EQ(candidates.At(AtQuantile(0.49)), 6);
+  EXPECT_EQ(candidates.At(AtQuantile(0.51)), 5);
+  EXPECT_EQ(candidates.At(AtQuantile(0.74)), 5);
+  EXPECT_EQ(candidates.At(AtQuantile(0.76)), 7);
+  EXPECT_EQ(candidates.At(~std::uint64_t{0}), 7);
 }
 
 TEST(Sampler, ResidualDrawsFollowTheDefinition) {
   std::mt19937 random(7);
   Sampler sampler_p, sampler_q;
-  SamplingOptions cut = AtTemperature(0.9f);  // other candidates, and in another order
+  SamplingOptions cut = AtTemperature(0.9f);  // other candidates
   cut.top_k = 40;
   cut.top_p = 0.9f;
   const SamplingOptions whole = AtTemperature(1);
@@ -189,27 +235,34 @@ TEST(Sampler, ResidualDrawsFollowTheDefinition) {
     std::vector<float> target(100), draft(100);
     for (float& logit : target) logit = std::normal_distribution<float>(0, 2)(random);
     for (float& logit : draft) logit = std::normal_distribution<float>(0, 2)(random);
-    const Candidates& p = sampler_p.Distribution(round % 2 == 0 ? whole : cut, target);
+    Candidates& p = sampler_p.Distribution(round % 2 == 0 ? whole : cut, target);
     const Candidates& q = sampler_q.Distribution(round % 4 < 2 ? whole : cut, draft);
-    const std::vector<double> expected = Residual(p, q);
+    std::vector<TokenId> tokens = TokensOf(p);
+    std::ranges::sort(tokens, std::greater(),
+                      [&](TokenId token) { return target[static_cast<std::size_t>(token)]; });
+    const auto excess = [&](TokenId token) { return std::max(0.0, p.Of(token) - q.Of(token)); };
+    double sum = 0;
+    for (const TokenId token : tokens) sum += excess(token);
     // At the middle of each token's range of quantiles the token is that one.
     double before = 0;
-    for (std::size_t i = 0; i < p.tokens.size(); ++i) {
-      if (expected[i] > 1e-12) {
-        EXPECT_EQ(sampler_p.DrawResidual(p, q, before + expected[i] / 2), p.tokens[i]);
+    for (const TokenId token : tokens) {
+      const double share = excess(token) / sum;
+      if (share > 1e-12) {
+        EXPECT_EQ(sampler_p.DrawResidual(p, q, AtQuantile(before + share / 2)), token);
       }
-      before += expected[i];
+      before += share;
     }
   }
 }
 
 TEST(Sampler, ResidualOfEqualDistributionsIsTheDistribution) {
   Sampler sampler;
-  const Candidates p{{4, 2}, {0.25, 0.75}};
-  EXPECT_EQ(sampler.DrawResidual(p, p, 0.2), 4);
-  EXPECT_EQ(sampler.DrawResidual(p, p, 0.3), 2);
+  Candidates p{{{4, 0, 1}, {2, 1, 3}}, 4};
+  EXPECT_EQ(sampler.DrawResidual(p, p, AtQuantile(0.7)), 2);
+  EXPECT_EQ(sampler.DrawResidual(p, p, AtQuantile(0.8)), 4);
   // Nothing is left of the draws before.
-  EXPECT_EQ(sampler.DrawResidual({{2, 4, 9}, {0.1, 0.1, 0.8}}, {{9}, {1.0}}, 0.6), 4);
+  Candidates three{{{2, 0, 1}, {4, 0, 1}, {9, 1, 8}}, 10};
+  EXPECT_EQ(sampler.DrawResidual(three, {{{9, 1, 1}}, 1}, AtQuantile(0.6)), 4);
 }
 
 }  // namespace

@@ -132,7 +132,8 @@ INSTANTIATE_TEST_SUITE_P(Long, SpeculativeSampling,
 TEST(Speculation, RejectionFollowsTheTarget) {
   constexpr int kSamples = 200'000;
   const std::vector<float> target = {std::log(0.5f), std::log(0.1f), std::log(0.4f), -40.0f};
-  const Candidates q{{0, 1, 3}, {0.2, 0.5, 0.3}};  // 3 is all but impossible for the target
+  // Probabilities 0.2, 0.5, 0.3; 3 is all but impossible for the target.
+  Candidates q{{{0, 0, 2}, {1, 2, 5}, {3, 1, 3}}, 10};
   RequestRecord record;
   record.request.sampling.temperature = 1;
   Sequence sequence;
@@ -142,8 +143,8 @@ TEST(Speculation, RejectionFollowsTheTarget) {
   int accepted = 0;
   for (int seed = 0; seed < kSamples; ++seed) {
     record.request.sampling.seed = static_cast<std::uint64_t>(seed);
-    const double uniform = UniformAt(record.request.sampling.seed, 0, 0, Draw::kDraft);
-    sequence.drafts = {{q.At(uniform), q}};
+    const TokenId draft = q.At(RandomAt(record.request.sampling.seed, 0, 0, Draw::kDraft));
+    sequence.drafts = {{draft, q}};
     const Verdict verdict = Verify(sampler, sequence, 0, target);
     accepted += verdict.accepted ? 1 : 0;
     counts[static_cast<std::size_t>(verdict.token)] += 1;
