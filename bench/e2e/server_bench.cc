@@ -1,7 +1,10 @@
-// What HTTP costs: a request, a streamed token, and a whole completion beside the same one by the
-// engine alone. Server and client share the process and the machine. Forward passes take most of a
-// completion and vary more than HTTP costs: "beside_us" is the time of one without them, so what
-// the server adds is the difference of two such figures.
+// What HTTP costs: a request, a streamed token, and what the whole server adds to the engine.
+// Server and client share the process and the machine.
+//
+// "_us" is what a client waits longer than for the engine alone, with the client's own work and
+// with what server and client take from the engine's threads where cores are few. "_cpu_us" is the
+// server's further work on the CPU, without the client's; the engine's threads wait awake, so it
+// counts their waiting too.
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -10,13 +13,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "bench_engine.h"
 #include "server/engine_service.h"
@@ -147,70 +153,121 @@ EngineOptions Options() {
   return options;
 }
 
-/// Times the loop it is made before; `run_seconds` are those of the engine's forward passes.
-class BesideTheModel {
- public:
-  explicit BesideTheModel(double run_seconds) : run_seconds_(run_seconds) {}
-  void Report(benchmark::State& state, double run_seconds) const {
-    const std::chrono::duration<double, std::micro> wall = Clock::now() - begin_;
-    const double run = (run_seconds - run_seconds_) * 1e6;
-    state.counters["beside_us"] = (wall.count() - run) / static_cast<double>(state.iterations());
-  }
+double Micros(clockid_t clock) {
+  timespec now = {};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
+}
 
- private:
-  using Clock = std::chrono::steady_clock;
-  const double run_seconds_;
-  const Clock::time_point begin_ = Clock::now();
+/// What something took: on the wall, and of all cores.
+struct Cost {
+  double wall = 0;
+  double cpu = 0;
+
+  friend Cost operator-(Cost a, Cost b) { return {a.wall - b.wall, a.cpu - b.cpu}; }
 };
 
-/// Tokens of range(0), streamed or in one answer.
-void CompletionOverHttp(benchmark::State& state, bool stream) {
-  auto engine = OpenOrSkip(state, Options());
-  if (!engine) return;
-  RunningServer server;
-  EngineService service(std::move(engine), {});
-  const auto api = openai::Api::Create(
-      service, {.model_dir = std::filesystem::path(KV8_SOURCE_DIR) / "models/tiny-qwen4exp"});
-  if (!api.ok()) return state.SkipWithError(api.error().ToString().c_str());
-  (*api)->AddRoutes(server.router());
-  server.Start();
-  Client client(server.port());
-  const std::string body =
-      fmt::format(R"({{"model":"tiny-qwen4exp","prompt":[300,301,302,303,304,305,306,307],)"
-                  R"("max_tokens":{},"temperature":0,"ignore_eos":true,"stream":{}}})",
-                  state.range(0), stream);
-  const std::string request = Post("/v1/completions", body);
-  const BesideTheModel beside(service.snapshot()->statistics.run_seconds);
-  for (auto _ : state) {
-    client.Send(request);
-    if (!client.SkipPast(stream ? "\r\n0\r\n\r\n" : "\"total_tokens\"")) {
-      state.SkipWithError("the connection ended");
-    }
-    if (!stream) client.SkipPast("}");
-  }
-  // The idle engine's snapshot is that of its last step.
-  while (service.snapshot()->statistics.running > 0) std::this_thread::yield();
-  beside.Report(state, service.snapshot()->statistics.run_seconds);
+Cost Now() {
+  return {Micros(CLOCK_MONOTONIC), Micros(CLOCK_PROCESS_CPUTIME_ID)};
 }
-BENCHMARK_CAPTURE(CompletionOverHttp, answer, false)->Arg(1)->Arg(100)->UseRealTime();
-BENCHMARK_CAPTURE(CompletionOverHttp, stream, true)->Arg(1)->Arg(100)->UseRealTime();
 
-void CompletionByTheEngine(benchmark::State& state) {
-  const auto engine = OpenOrSkip(state, Options());
-  if (!engine) return;
+/// A server with an engine of its own, and its client.
+class CompletionServer {
+ public:
+  CompletionServer(std::unique_ptr<Engine> engine, bool stream)
+      : stream_(stream), service_(std::move(engine), {}) {}
+
+  Result<void> Start() {
+    KV8_ASSIGN_OR_RETURN(
+        api_, openai::Api::Create(service_, {.model_dir = std::filesystem::path(KV8_SOURCE_DIR) /
+                                                          "models/tiny-qwen4exp"}));
+    api_->AddRoutes(server_.router());
+    server_.Start();
+    client_.emplace(server_.port());
+    return {};
+  }
+  /// Without the client's own work on the CPU.
+  Cost Complete(int tokens) {
+    const std::string request =
+        Post("/v1/completions",
+             fmt::format(R"({{"model":"tiny-qwen4exp","prompt":[300,301,302,303,304,305,306,307],)"
+                         R"("max_tokens":{},"temperature":0,"ignore_eos":true,"stream":{}}})",
+                         tokens, stream_));
+    const Cost begin = Now();
+    const double client = Micros(CLOCK_THREAD_CPUTIME_ID);
+    client_->Send(request);
+    good_ = client_->SkipPast(stream_ ? "\r\n0\r\n\r\n" : "\"total_tokens\"") && good_;
+    if (!stream_) client_->SkipPast("}");
+    Cost cost = Now() - begin;
+    cost.cpu -= Micros(CLOCK_THREAD_CPUTIME_ID) - client;
+    return cost;
+  }
+  bool good() const { return good_; }
+
+ private:
+  const bool stream_;
+  bool good_ = true;
+  // The server goes first: until then what its handlers use must live.
+  EngineService service_;
+  std::unique_ptr<openai::Api> api_;
+  RunningServer server_;
+  std::optional<Client> client_;
+};
+
+Cost CompleteAlone(Engine& engine, int tokens) {
   Request request;
   request.prompt = {300, 301, 302, 303, 304, 305, 306, 307};
-  request.max_tokens = state.range(0);
+  request.max_tokens = tokens;
   request.ignore_eos = true;
   request.text = true;
-  const BesideTheModel beside(engine->statistics().run_seconds);
-  for (auto _ : state) {
-    const auto done = engine->Generate(request);
-    if (!done.ok()) state.SkipWithError(done.error().ToString().c_str());
-  }
-  beside.Report(state, engine->statistics().run_seconds);
+  const Cost begin = Now();
+  benchmark::DoNotOptimize(engine.Generate(request));
+  return Now() - begin;
 }
-BENCHMARK(CompletionByTheEngine)->Arg(1)->Arg(100)->UseRealTime();
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void Report(benchmark::State& state, const std::string& what, const std::vector<Cost>& costs) {
+  std::vector<double> wall;
+  std::vector<double> cpu;
+  for (const Cost& cost : costs) {
+    wall.push_back(cost.wall);
+    cpu.push_back(cost.cpu);
+  }
+  state.counters[what + "_us"] = Median(std::move(wall));
+  state.counters[what + "_cpu_us"] = Median(std::move(cpu));
+}
+
+/// Completions of one token and of many over HTTP, each beside the same by an engine alone, in
+/// turn, so that what else the machine does meets both. The medians of the differences are what the
+/// server adds: "request" to a completion of one token, "token" to each further one.
+void OverTheEngine(benchmark::State& state, bool stream) {
+  constexpr int kFurther = 100;
+  auto engine = OpenOrSkip(state, Options());
+  const auto alone = OpenOrSkip(state, Options());
+  if (!engine || !alone) return;
+  CompletionServer server(std::move(engine), stream);
+  if (const auto started = server.Start(); !started.ok()) {
+    return state.SkipWithError(started.error().ToString().c_str());
+  }
+  std::vector<Cost> requests;
+  std::vector<Cost> tokens;
+  for (auto _ : state) {
+    const Cost one = server.Complete(1) - CompleteAlone(*alone, 1);
+    const Cost further = server.Complete(1 + kFurther) - CompleteAlone(*alone, 1 + kFurther) - one;
+    requests.push_back(one);
+    tokens.push_back({further.wall / kFurther, further.cpu / kFurther});
+  }
+  if (!server.good()) return state.SkipWithError("the connection ended");
+  Report(state, "request", requests);
+  Report(state, "token", tokens);
+}
+BENCHMARK_CAPTURE(OverTheEngine, answer, false)->UseRealTime()->Iterations(50);
+BENCHMARK_CAPTURE(OverTheEngine, stream, true)->UseRealTime()->Iterations(50);
 
 }  // namespace
 }  // namespace kv8::bench
