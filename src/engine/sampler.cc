@@ -72,22 +72,30 @@ void Separate(std::span<Candidate> candidates, std::size_t count) {
 }
 
 /// How few leading ones weigh `need`, which is not 0 nor more than all do; they stand first then,
-/// the last of them as the last.
+/// the last of them as the last. Quickselect by weight: one pass to split, and on with one side.
 std::size_t Reach(std::span<Candidate> candidates, std::uint64_t need) {
   std::size_t reached = 0;
-  while (candidates.size() > 1) {
-    const std::size_t half = candidates.size() / 2;
-    Separate(candidates, half);
-    const std::uint64_t sum = WeightOf(candidates.first(half));
-    if (sum >= need) {
-      candidates = candidates.first(half);
+  for (;;) {
+    std::swap(candidates[candidates.size() / 2], candidates.back());
+    const Candidate pivot = candidates.back();
+    std::size_t split = 0;
+    std::uint64_t weight = 0;  // of those before the split, which lead the pivot
+    for (Candidate& candidate : candidates) {
+      if (!Leads(candidate, pivot)) continue;
+      weight += candidate.weight;
+      std::swap(candidate, candidates[split++]);
+    }
+    std::swap(candidates[split], candidates.back());
+    if (weight >= need) {
+      candidates = candidates.first(split);
+    } else if (weight + pivot.weight >= need) {
+      return reached + split + 1;
     } else {
-      need -= sum;
-      reached += half;
-      candidates = candidates.subspan(half);
+      need -= weight + pivot.weight;
+      reached += split + 1;
+      candidates = candidates.subspan(split + 1);
     }
   }
-  return reached + 1;
 }
 
 }  // namespace

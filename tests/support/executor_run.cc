@@ -11,18 +11,13 @@
 #include "device/device.h"
 #include "ops/cuda/device_code.h"
 #include "support/golden.h"
+#include "support/or_throw.h"
 
 namespace kv8::test {
 namespace {
 
 constexpr std::int64_t kLogitRows = 32;
 constexpr std::int64_t kMaxChunk = 4096;
-
-template <class T>
-T OrThrow(Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.error().ToString());
-  return std::move(result).value();
-}
 
 }  // namespace
 

@@ -4,15 +4,10 @@
 #include <stdexcept>
 
 #include "support/golden.h"
+#include "support/or_throw.h"
 
 namespace kv8::test {
 namespace {
-
-template <class T>
-T OrThrow(Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.error().ToString());
-  return std::move(result).value();
-}
 
 KvCache MakeCache(const Model& model, const RunnerOptions& options) {
   const auto plan = KvCachePlan::ForTokens(model.config().qsa, options.kv_dtype,
