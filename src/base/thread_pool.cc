@@ -10,6 +10,9 @@ namespace {
 // About 20 us of polling: longer than the serial gaps inside a decode step, shorter than a
 // scheduler quantum, so that an idle pool costs nothing.
 constexpr int kSpins = 4000;
+// From then on whoever else wants the core may have it at once: that may be the thread waited for.
+constexpr int kSpinsAlone = 500;
+constexpr int kSpinsPerYield = 20;
 
 // A thread takes its share in pieces down to this part of it: the first are long, since a cut costs
 // some loops (a packed panel is packed twice), the last short, so that all end together.
@@ -21,6 +24,16 @@ void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+/// Waits until a word is no longer `old`, at first awake.
+void AwaitChange(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
+  for (int spins = 0; spins < kSpins; ++spins) {
+    if (word.load(std::memory_order_acquire) != old) return;
+    Pause();
+    if (spins >= kSpinsAlone && spins % kSpinsPerYield == 0) std::this_thread::yield();
+  }
+  word.wait(old, std::memory_order_acquire);
 }
 
 }  // namespace
@@ -46,23 +59,20 @@ void ThreadPool::Run(const Loop& loop) {
                        static_cast<std::uint32_t>(grains * (i + 1) / size())};
     shares_[static_cast<std::size_t>(i)].left.store(share, std::memory_order_relaxed);
   }
-  pending_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  inside_.store(0, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   Work(0);
-  for (int spins = 0;; ++spins) {
-    const int left = pending_.load(std::memory_order_acquire);
-    if (left == 0) return;
-    if (spins < kSpins) {
-      Pause();
-    } else {
-      pending_.wait(left, std::memory_order_acquire);
-    }
+  // All is taken: who comes now would find nothing.
+  std::uint32_t inside = inside_.fetch_or(kClosed, std::memory_order_acq_rel) | kClosed;
+  while (inside != kClosed) {
+    AwaitChange(inside_, inside);
+    inside = inside_.load(std::memory_order_acquire);
   }
 }
 
 /// Takes the next piece from the front of the thread's own share, or from the back of another's.
-/// Relaxed: what the loop reads and writes is ordered by generation_ and pending_.
+/// Relaxed: what the loop reads and writes is ordered by inside_.
 ThreadPool::Grains ThreadPool::Take(Share& share, bool own) const {
   Grains left = share.left.load(std::memory_order_relaxed);
   for (;;) {
@@ -92,23 +102,22 @@ void ThreadPool::Work(int index) {
 void ThreadPool::WorkerMain(int index) {
   std::uint32_t seen = 0;
   for (;;) {
-    seen = WaitForLoop(seen);
+    AwaitChange(generation_, seen);
+    seen = generation_.load(std::memory_order_acquire);
     if (stop_) return;
+    if (!Enter()) continue;
     Work(index);
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+    if (inside_.fetch_sub(1, std::memory_order_acq_rel) == kClosed + 1) inside_.notify_one();
   }
 }
 
-std::uint32_t ThreadPool::WaitForLoop(std::uint32_t seen) const {
-  for (int spins = 0;; ++spins) {
-    const std::uint32_t now = generation_.load(std::memory_order_acquire);
-    if (now != seen) return now;
-    if (spins < kSpins) {
-      Pause();
-    } else {
-      generation_.wait(seen, std::memory_order_acquire);
-    }
+/// Joins the loop at hand, be it the one that woke this worker or a later one.
+bool ThreadPool::Enter() {
+  std::uint32_t inside = inside_.load(std::memory_order_relaxed);
+  while ((inside & kClosed) == 0) {
+    if (inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire)) return true;
   }
+  return false;
 }
 
 }  // namespace kv8

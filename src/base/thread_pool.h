@@ -11,7 +11,9 @@ namespace kv8 {
 
 /// Runs loops whose iterations are cut into one contiguous share per thread; a thread that is done
 /// with its own takes from those that are behind. What an iteration computes must not depend on the
-/// cut: then results are the same for every thread count and every race.
+/// cut: then results are the same for every thread count and every race. A loop waits for nobody
+/// who has not begun: a worker that the system keeps from running, for other work's sake, is not
+/// missed.
 ///
 /// Workers spin briefly between loops (a decode step has over a hundred short ones) and sleep when
 /// nothing comes. Loops must not nest, and only one thread may start them.
@@ -48,6 +50,7 @@ class ThreadPool {
     void* context = nullptr;
     void (*call)(void*, std::int64_t, std::int64_t) = nullptr;
   };
+  static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
   /// One aligned word: atomic without a lock, for clang too.
   struct alignas(std::uint64_t) Grains {
     std::uint32_t begin = 0;
@@ -62,16 +65,16 @@ class ThreadPool {
   void Run(const Loop& loop);
   Grains Take(Share& share, bool own) const;
   void Work(int index);
+  bool Enter();
   void WorkerMain(int index);
-  std::uint32_t WaitForLoop(std::uint32_t seen) const;
 
   std::vector<std::thread> workers_;
-  std::vector<Share> shares_;                 // one per thread, the caller's first
-  Loop loop_;                                 // written by the caller before generation_ moves
-  std::uint32_t least_ = 1;                   // grains taken at a time; written like loop_
-  std::atomic<std::uint32_t> generation_{0};  // counts loops; workers wait for it to change
-  std::atomic<int> pending_{0};               // workers still inside the current loop
-  bool stop_ = false;                         // written like loop_
+  std::vector<Share> shares_;                   // one per thread, the caller's first
+  Loop loop_;                                   // written by the caller while inside_ is closed
+  std::uint32_t least_ = 1;                     // grains taken at a time; written like loop_
+  std::atomic<std::uint32_t> generation_{0};    // counts loops; workers wait for it to change
+  std::atomic<std::uint32_t> inside_{kClosed};  // workers in the loop; kClosed: no more may enter
+  std::atomic<bool> stop_{false};
 };
 
 }  // namespace kv8

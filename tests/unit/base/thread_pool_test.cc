@@ -60,6 +60,18 @@ TEST_P(ThreadPoolSizes, OthersTakeTheShareOfAThreadThatIsBehind) {
   EXPECT_LT(std::chrono::steady_clock::now(), deadline) << "nobody took it";
 }
 
+/// Loops so short that they are over before some threads come.
+TEST_P(ThreadPoolSizes, LatecomersLeaveTheNextLoopAlone) {
+  ThreadPool pool(GetParam());
+  for (std::int64_t loop = 0; loop < 3000; ++loop) {
+    std::vector<std::int64_t> values(3, -1);
+    pool.ParallelFor(3, 1, [&values, loop](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) values[static_cast<std::size_t>(i)] = loop + i;
+    });
+    ASSERT_EQ(values, (std::vector<std::int64_t>{loop, loop + 1, loop + 2}));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(OneToFive, ThreadPoolSizes, testing::Values(1, 2, 3, 5));
 
 }  // namespace
