@@ -21,6 +21,7 @@ struct DeviceInfo {
   std::string name;
   int architecture = 0;  // 10 * major + minor of the compute capability: 70, 75, 80, 86, 89, 90
   int multiprocessors = 0;
+  int block_shared_bytes = 0;  // shared memory that one block may have at most
   std::int64_t memory_bytes = 0;
   int driver_version = 0;  // 1000 * major + 10 * minor of the newest toolkit that the driver knows
 };

@@ -29,8 +29,8 @@ class Bench {
     for (const int rows : {1, 4, 16, 64}) {
       for (const PageType type : {PageType::kFp16, PageType::kE4M3}) Attention(type, rows, 32'768);
     }
-    for (const int change : {1, 8, 64}) {
-      for (const PageType type : {PageType::kFp16, PageType::kE4M3}) AttentionPrefill(type, change);
+    for (const int change : {1, 2, 8, 64}) {
+      for (const PageType type : {PageType::kFp16, PageType::kE4M3}) AttentionPrompt(type, change);
     }
     for (const std::int64_t context : {32'768, 131'072, 262'144}) {
       for (const int rows : {1, 16, 64}) Select(rows, context);
@@ -107,17 +107,23 @@ class Bench {
 
   /// The last rows of one prompt, of whose selections neighbours share all but one page in
   /// `change`. The floor is the products over the rate of a large matrix product.
-  void AttentionPrefill(PageType type, int change) {
+  void AttentionPrompt(PageType type, int change) {
     if (!Wanted("attention")) return;
     constexpr int kRows = 512;
     constexpr std::int64_t kContext = 32'768;
     constexpr double kFlopsPerUs = 790e6;  // PyTorch's of 8192 x 8192 x 8192 on an H200
     const Rows r = MakeRows(kRows, 1, 1, kContext);
-    SparseAttentionArgs args = AttentionOperands(type, kRows, r);
-    args.rows = r.sets[0];
-    args.blocks = SharedSelections(kRows, kContext / 4, kBudget / change);
+    std::vector<std::int64_t> positions(kRows);
+    std::iota(positions.begin(), positions.end(), kContext - kRows);
+    std::vector<RowGroup> groups;
+    for (int i = 0; i < kRows; i += kPromptGroupRows) groups.push_back({i, kPromptGroupRows});
+    PromptAttentionArgs args{.attention = AttentionOperands(type, kRows, r),
+                             .groups = b_.Upload(groups),
+                             .group_count = static_cast<std::int32_t>(groups.size())};
+    args.attention.rows = {r.sets[0].sequence, b_.Upload(positions), kRows};
+    args.attention.blocks = SharedSelections(kRows, (kContext - kRows) / 4, kBudget / change);
     const double us =
-        b_.MedianMicroseconds(1, [&](int) { Must(b_.ops().SparseAttention(b_.stream(), args)); });
+        b_.MedianMicroseconds(1, [&](int) { Must(b_.ops().PromptAttention(b_.stream(), args)); });
     const double flops = 4.0 * kRows * kHeads * 4 * kBudget;
     Report(
         fmt::format("sparse attention, {}, prompt, 1 of {} pages new per row", Name(type), change),

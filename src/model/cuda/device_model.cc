@@ -271,8 +271,19 @@ Result<void> DevicePass::Qsa(const DeviceLayer& layer, int kv_layer, const float
                             {weights.v, w_.qsa.value, keys},
                             {weights.index_qk, w_.qsa.index_qk, weights.index_qk.rows}}}));
   KV8_RETURN_IF_ERROR(Store(weights, kv_layer, inv_freq));
-  for (std::int32_t first = 0; first < shape_.rows; first += kAttentionRows) {
-    KV8_RETURN_IF_ERROR(Attend(kv_layer, first, std::min(kAttentionRows, shape_.rows - first)));
+  for (std::int32_t first = 0; first < shape_.decode_rows; first += kAttentionRows) {
+    const std::int32_t rows = std::min(kAttentionRows, shape_.decode_rows - first);
+    KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args, Select(kv_layer, first, rows));
+    KV8_RETURN_IF_ERROR(m_.ops.SparseAttention(stream_, args));
+  }
+  for (const PromptTile& tile : m_.block.PromptTiles()) {
+    KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args,
+                         Select(kv_layer, tile.first_row, tile.rows));
+    KV8_RETURN_IF_ERROR(
+        m_.ops.PromptAttention(stream_, {.attention = args,
+                                         .first_row = tile.first_row,
+                                         .groups = m_.block.prompt_groups() + tile.first_group,
+                                         .group_count = tile.groups}));
   }
   unsettled_ = true;
   return Project(w_.qsa.core, q.query_heads * q.head_dim, weights.out, w_.y);
@@ -305,8 +316,9 @@ Result<void> DevicePass::Store(const DeviceQsa& weights, int kv_layer, const flo
                 .saturation = m_.state.saturation(kv_layer)});
 }
 
-/// Rows [first, first + rows): what they attend to, and attention.
-Result<void> DevicePass::Attend(int kv_layer, std::int32_t first, std::int32_t rows) {
+/// Finds what rows [first, first + rows) attend to; returns what attention of them takes.
+Result<SparseAttentionArgs> DevicePass::Select(int kv_layer, std::int32_t first,
+                                               std::int32_t rows) {
   const QsaConfig& q = m_.config.qsa;
   const RowsView all = m_.block.rows(shape_);
   const RowsView part{all.sequence + first, all.position + first, rows};
@@ -326,22 +338,22 @@ Result<void> DevicePass::Attend(int kv_layer, std::int32_t first, std::int32_t r
                                     .counts = w_.qsa.counts}));
   // Each query head is followed by its gate.
   const float* const gate = w_.qsa.query_gate + first * 2 * queries + q.head_dim;
-  return m_.ops.SparseAttention(stream_, {.rows = part,
-                                          .tables = m_.block.tables(),
-                                          .kv = m_.state.Kv(kv_layer),
-                                          .query_heads = q.query_heads,
-                                          .block_tokens = q.block_tokens,
-                                          .budget_blocks = q.budget_blocks,
-                                          .query = w_.qsa.query + first * queries,
-                                          .gate = gate,
-                                          .gate_stride = 2 * queries,
-                                          .gate_head_stride = 2 * q.head_dim,
-                                          .blocks = w_.qsa.blocks,
-                                          .counts = w_.qsa.counts,
-                                          .partials = w_.qsa.partials,
-                                          .softmax = w_.qsa.softmax,
-                                          .tickets = w_.qsa.tickets,
-                                          .out = w_.qsa.core + first * queries});
+  return SparseAttentionArgs{.rows = part,
+                             .tables = m_.block.tables(),
+                             .kv = m_.state.Kv(kv_layer),
+                             .query_heads = q.query_heads,
+                             .block_tokens = q.block_tokens,
+                             .budget_blocks = q.budget_blocks,
+                             .query = w_.qsa.query + first * queries,
+                             .gate = gate,
+                             .gate_stride = 2 * queries,
+                             .gate_head_stride = 2 * q.head_dim,
+                             .blocks = w_.qsa.blocks,
+                             .counts = w_.qsa.counts,
+                             .partials = w_.qsa.partials,
+                             .softmax = w_.qsa.softmax,
+                             .tickets = w_.qsa.tickets,
+                             .out = w_.qsa.core + first * queries};
 }
 
 Result<void> DevicePass::Moe(const DeviceLayer& layer, float* streams) {

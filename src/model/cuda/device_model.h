@@ -50,7 +50,7 @@ class DevicePass {
   Result<void> Recur(const DeviceGdn& weights, int gdn_layer);
   Result<void> Qsa(const DeviceLayer& layer, int kv_layer, const float* inv_freq, float* streams);
   Result<void> Store(const DeviceQsa& weights, int kv_layer, const float* inv_freq);
-  Result<void> Attend(int kv_layer, std::int32_t first, std::int32_t rows);
+  Result<SparseAttentionArgs> Select(int kv_layer, std::int32_t first, std::int32_t rows);
   Result<void> Moe(const DeviceLayer& layer, float* streams);
 
   const DeviceModel& m_;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
+
+#include "model/cuda/device_workspace.h"
 
 namespace kv8::cuda {
 namespace {
@@ -33,6 +36,7 @@ PassBlock::Arrays PassBlock::Take(Arena& arena, const ExecutorLimits& limits) {
           .sequence = arena.Take<std::int32_t>(rows),
           .position = arena.Take<std::int64_t>(rows),
           .sources = arena.Take<CopyPair>(rows),
+          .prompt_groups = arena.Take<RowGroup>(rows),
           .all = TakeSlices(arena, slices),
           .prefill = TakeSlices(arena, slices),
           .verified = TakeSlices(arena, slices),
@@ -81,6 +85,8 @@ Result<PassShape> PassBlock::Upload(DeviceStream& stream, std::span<const TokenI
 
 Result<PassShape> PassBlock::UploadPadding(DeviceStream& stream) {
   on_host_.prefill.slot[0] = -1;
+  on_host_.prompt_groups[0] = {0, 1};
+  prompt_groups_ = 1;
   PassShape shape{.prefill_slices = 1, .prefill_rows = 1, .rounds = 1 + drafts_};
   Pad(1, shape);
   KV8_RETURN_IF_ERROR(Send(stream, 0));
@@ -88,6 +94,7 @@ Result<PassShape> PassBlock::UploadPadding(DeviceStream& stream) {
 }
 
 PassShape PassBlock::DescribePadding(std::int32_t rows, std::int32_t rounds) {
+  prompt_groups_ = 0;
   PassShape shape{.rounds = rounds};
   Pad(rows, shape);
   return shape;
@@ -96,6 +103,7 @@ PassShape PassBlock::DescribePadding(std::int32_t rows, std::int32_t rounds) {
 void PassBlock::WriteRows(std::span<const TokenId> ids, std::span<const SlotRows> items,
                           PassShape& shape) {
   std::ranges::copy(ids, on_host_.ids);
+  prompt_groups_ = 0;
   std::int32_t row = 0;
   for (const SlotRows& item : items) {
     WriteSlice(item, row, shape);
@@ -123,11 +131,36 @@ void PassBlock::WriteSlice(const SlotRows& item, std::int32_t begin, PassShape& 
   if (item.phase == Phase::kPrefill) {
     write(on_host_.prefill, shape.prefill_slices++, true);
     shape.prefill_rows = std::max(shape.prefill_rows, rows);
+    WriteGroups(item, begin);
     return;
   }
+  assert(shape.prefill_slices == 0);
+  shape.decode_rows += rows;
   write(on_host_.verified, shape.decode_slices, rows > 1);
   WriteDecode(item, begin, shape.decode_slices++);
   shape.rounds = std::max(shape.rounds, rows);
+}
+
+/// Aligned in the sequence, so that a row has the same group however its prompt is cut.
+void PassBlock::WriteGroups(const SlotRows& item, std::int32_t begin) {
+  assert(item.first_position % kPromptGroupRows == 0);
+  const auto rows = static_cast<std::int32_t>(item.rows);
+  for (std::int32_t i = 0; i < rows; i += kPromptGroupRows) {
+    on_host_.prompt_groups[prompt_groups_++] = {begin + i, std::min(kPromptGroupRows, rows - i)};
+  }
+}
+
+std::vector<PromptTile> PassBlock::PromptTiles() const {
+  std::vector<PromptTile> tiles;
+  for (std::int32_t i = 0; i < prompt_groups_; ++i) {
+    const RowGroup& group = on_host_.prompt_groups[i];
+    if (tiles.empty() || tiles.back().rows + group.count > kAttentionRows) {
+      tiles.push_back({group.begin, 0, i, 0});
+    }
+    tiles.back().rows += group.count;
+    ++tiles.back().groups;
+  }
+  return tiles;
 }
 
 void PassBlock::WriteDecode(const SlotRows& item, std::int32_t begin, std::int32_t index) {
@@ -157,7 +190,7 @@ void PassBlock::Pad(std::int64_t rows, PassShape& shape) {
       on_host_.kept[round * max_slices_ + i] = {0, -1};
     }
   }
-  shape.rows = shape.slices = shape.decode_slices = padded;
+  shape.rows = shape.decode_rows = shape.slices = shape.decode_slices = padded;
   shape.padded = true;
 }
 

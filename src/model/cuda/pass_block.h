@@ -4,11 +4,13 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "device/arena.h"
 #include "device/device.h"
 #include "model/executor.h"
 #include "ops/cuda/gdn.h"
+#include "ops/cuda/prompt_attention.h"
 #include "ops/cuda/slots.h"
 
 namespace kv8::cuda {
@@ -17,6 +19,7 @@ namespace kv8::cuda {
 /// padding.
 struct PassShape {
   std::int32_t rows = 0;
+  std::int32_t decode_rows = 0;  // come first; the others are of prompts
   std::int32_t slices = 0;
   std::int32_t prefill_slices = 0;
   std::int32_t prefill_rows = 0;  // most of a slice in prefill
@@ -27,6 +30,14 @@ struct PassShape {
 
   bool decode_only() const { return prefill_slices == 0; }
   auto operator<=>(const PassShape&) const = default;
+};
+
+/// Rows of prompts that attention takes at a time: whole groups.
+struct PromptTile {
+  std::int32_t first_row;
+  std::int32_t rows;
+  std::int32_t first_group;
+  std::int32_t groups;
 };
 
 /// Rows up to the next power of two: how many a captured pass has.
@@ -40,8 +51,8 @@ class PassBlock {
   static std::int64_t Plan(const ExecutorLimits& limits);
   static Result<PassBlock> Create(Device& device, const ExecutorLimits& limits, int block_tokens);
 
-  /// Describes the rows of `items` and copies that to the device; `sources` may be empty. A pass of
-  /// decode alone is padded to a shape that returns.
+  /// Describes the rows of `items`, those in decode first, and copies that to the device; `sources`
+  /// may be empty. A pass of decode alone is padded to a shape that returns.
   Result<PassShape> Upload(DeviceStream& stream, std::span<const TokenId> ids,
                            std::span<const SlotRows> items, std::span<const std::int64_t> sources);
   /// One row of padding, in prefill and in decode: a pass over it touches nothing.
@@ -53,6 +64,9 @@ class PassBlock {
   const std::int32_t* ids() const { return on_device_.ids; }
   RowsView rows(const PassShape& shape) const;
   BlockTables tables() const { return {on_device_.tables, table_stride_}; }
+  const RowGroup* prompt_groups() const { return on_device_.prompt_groups; }
+  /// Rows of the pass's prompts, in tiles of at most kAttentionRows rows.
+  std::vector<PromptTile> PromptTiles() const;
   SlicesView slices(const PassShape& shape) const;
   SlicesView prefill(const PassShape& shape) const;
   /// Slices of decode: row `round` of each.
@@ -72,6 +86,7 @@ class PassBlock {
     std::int32_t *ids, *sequence;
     std::int64_t* position;
     CopyPair* sources;
+    RowGroup* prompt_groups;
     Slices all, prefill, verified;
     Slices decode;   // [rounds][slices]
     CopyPair* kept;  // [rounds][slices]
@@ -84,6 +99,7 @@ class PassBlock {
   static SlicesView View(const Slices& slices, std::int64_t first, std::int32_t count);
   void WriteRows(std::span<const TokenId> ids, std::span<const SlotRows> items, PassShape& shape);
   void WriteSlice(const SlotRows& item, std::int32_t begin, PassShape& shape);
+  void WriteGroups(const SlotRows& item, std::int32_t begin);
   void WriteDecode(const SlotRows& item, std::int32_t begin, std::int32_t index);
   void Pad(std::int64_t rows, PassShape& shape);
   Result<void> Send(DeviceStream& stream, std::int32_t last_slot);
@@ -94,6 +110,7 @@ class PassBlock {
   std::int32_t block_tokens_ = 0;
   DeviceMemory device_memory_, host_memory_;
   Arrays on_device_{}, on_host_{};
+  std::int32_t prompt_groups_ = 0;
   DeviceEvent sent_;
   bool in_flight_ = false;
 };

@@ -95,15 +95,23 @@ inline constexpr float kE4M3Unit = 1.0f;
 inline constexpr float kE4M3Unit = 256.0f;
 #endif
 
-/// The two codes in the low 16 bits as FP16 values / kE4M3Unit, low code in the low half. Exact,
-/// NaN codes give NaN (NUM-1, NUM-2).
+/// Two codes, those in the low 16 bits or with kHigh the others, as FP16 values / kE4M3Unit, the
+/// lower code in the low half. Exact, NaN codes give NaN (NUM-1, NUM-2).
+template <bool kHigh = false>
 __device__ __forceinline__ unsigned E4M3ToHalf2(unsigned codes) {
 #if __CUDA_ARCH__ >= 890
   unsigned pair;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(codes)));
+  if constexpr (kHigh) {
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, high; }"
+        : "=r"(pair)
+        : "r"(codes));
+  } else {
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(codes)));
+  }
   return pair;
 #else
-  const unsigned wide = __byte_perm(codes, 0u, 0x1404);  // each code in the upper byte of its half
+  // Each code in the upper byte of its half.
+  const unsigned wide = __byte_perm(codes, 0u, kHigh ? 0x3424 : 0x1404);
   const unsigned pattern = (wide & 0x80008000u) | ((wide & 0x7F007F00u) >> 1);
   // A NaN code's pattern is the number 1.875 (0x3F80): adding one 0x80 carries it, and nothing
   // else, into bit 14, which no pattern uses.

@@ -63,10 +63,15 @@ Result<CudaOps> CudaOps::Load(Device& device, CodeChoice choice) {
     KV8_RETURN_IF_ERROR(
         ops.kernels_[static_cast<std::size_t>(id)].AllowSharedMemory(kLinearTileSharedBytes));
   }
+  ops.block_shared_bytes_ = device.info().block_shared_bytes;
+  ops.multiprocessors_ = device.info().multiprocessors;
   for (std::size_t i = 0; i < kKernelCount; ++i) {
-    if (kKernelNames[i].source != "sparse_attention") continue;
-    KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(
-        AttentionSharedBytes(kMaxHeadDim, PageType::kFp16, ops.run_ahead_)));
+    if (kKernelNames[i].source == "sparse_attention") {
+      KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(
+          AttentionSharedBytes(kMaxHeadDim, PageType::kFp16, ops.run_ahead_)));
+    } else if (kKernelNames[i].source == "prompt_attention") {
+      KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(ops.block_shared_bytes_));
+    }
   }
   return ops;
 }
@@ -89,7 +94,7 @@ Result<void> CudaOps::QsaStore(DeviceStream& stream, const QsaStoreArgs& args) c
       {.grid_x = args.rows.count, .grid_y = CeilDiv(heads, kWarps), .block = 32 * kWarps}, &args);
 }
 
-Result<void> CudaOps::SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const {
+Result<void> CudaOps::SelectBlocks(DeviceStream& stream, SelectBlocksArgs args) const {
   constexpr std::string_view kOp = "select_blocks";
   if (args.index.index_dim != 64 && args.index.index_dim != 128) {
     return NoKernel(kOp, "index_dim", args.index.index_dim, "64 and 128");
@@ -101,8 +106,9 @@ Result<void> CudaOps::SelectBlocks(DeviceStream& stream, const SelectBlocksArgs&
   if (args.max_blocks > args.budget_blocks) {
     const KernelId scores =
         args.index.index_dim == 64 ? KernelId::kIndexScores64 : KernelId::kIndexScores128;
+    args.block_keys = ScoreBlockKeys(args.rows.count, args.max_blocks, multiprocessors_);
     KV8_RETURN_IF_ERROR(stream.Launch(Get(scores),
-                                      {.grid_x = CeilDiv(args.max_blocks, kKeysPerScoreBlock),
+                                      {.grid_x = CeilDiv(args.max_blocks, args.block_keys),
                                        .grid_y = args.rows.count,
                                        .block = 128},
                                       &args));
@@ -111,22 +117,18 @@ Result<void> CudaOps::SelectBlocks(DeviceStream& stream, const SelectBlocksArgs&
                        &args);
 }
 
-Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const {
+namespace {
+
+/// Of attention over one type of pages: one for each of three head sizes.
+struct AttentionKernels {
+  KernelId by_64, by_128, by_256;
+};
+
+Result<KernelId> ChooseAttention(const SparseAttentionArgs& args, const AttentionKernels& kernels) {
   constexpr std::string_view kOp = "sparse_attention";
-  const bool e4m3 = args.kv.type == PageType::kE4M3;
-  KernelId id{};
-  switch (args.kv.head_dim) {
-    case 64:
-      id = e4m3 ? KernelId::kAttentionE4M3d64 : KernelId::kAttentionFp16d64;
-      break;
-    case 128:
-      id = e4m3 ? KernelId::kAttentionE4M3d128 : KernelId::kAttentionFp16d128;
-      break;
-    case 256:
-      id = e4m3 ? KernelId::kAttentionE4M3d256 : KernelId::kAttentionFp16d256;
-      break;
-    default:
-      return NoKernel(kOp, "head_dim", args.kv.head_dim, "64, 128 and 256");
+  const int dim = args.kv.head_dim;
+  if (dim != 64 && dim != 128 && dim != 256) {
+    return NoKernel(kOp, "head_dim", dim, "64, 128 and 256");
   }
   if (args.block_tokens != kBlockTokensOfKernels) {
     return NoKernel(kOp, "block_tokens", args.block_tokens, "4");
@@ -135,6 +137,18 @@ Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentio
     return NoKernel(kOp, "query heads per K/V head", args.query_heads / args.kv.kv_heads,
                     "at most 16");
   }
+  return dim == 64 ? kernels.by_64 : dim == 128 ? kernels.by_128 : kernels.by_256;
+}
+
+}  // namespace
+
+Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const {
+  constexpr AttentionKernels kFp16{KernelId::kAttentionFp16d64, KernelId::kAttentionFp16d128,
+                                   KernelId::kAttentionFp16d256};
+  constexpr AttentionKernels kE4M3{KernelId::kAttentionE4M3d64, KernelId::kAttentionE4M3d128,
+                                   KernelId::kAttentionE4M3d256};
+  KV8_ASSIGN_OR_RETURN(const KernelId id,
+                       ChooseAttention(args, args.kv.type == PageType::kE4M3 ? kE4M3 : kFp16));
   return stream.Launch(
       Get(id),
       {.grid_x = MaxAttentionSplits(args.budget_blocks),
@@ -143,6 +157,27 @@ Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentio
        .block = 128,
        .shared_bytes = AttentionSharedBytes(args.kv.head_dim, args.kv.type, run_ahead_)},
       &args);
+}
+
+/// Where a device lacks what the kernel takes, rows go alone.
+Result<void> CudaOps::PromptAttention(DeviceStream& stream, PromptAttentionArgs args) const {
+  constexpr AttentionKernels kFp16{KernelId::kPromptFp16d64, KernelId::kPromptFp16d128,
+                                   KernelId::kPromptFp16d256};
+  constexpr AttentionKernels kE4M3{KernelId::kPromptE4M3d64, KernelId::kPromptE4M3d128,
+                                   KernelId::kPromptE4M3d256};
+  const SparseAttentionArgs& a = args.attention;
+  const KvPoolView& kv = a.kv;
+  KV8_ASSIGN_OR_RETURN(const KernelId id,
+                       ChooseAttention(a, kv.type == PageType::kE4M3 ? kE4M3 : kFp16));
+  args.stages = PromptStages(kv.head_dim, kv.type, a.budget_blocks, block_shared_bytes_);
+  if (!run_ahead_ || args.stages < kMinPromptStages) return SparseAttention(stream, a);
+  return stream.Launch(Get(id),
+                       {.grid_x = args.group_count,
+                        .grid_y = kv.kv_heads,
+                        .block = 32 * kPromptGroupRows,
+                        .shared_bytes = static_cast<int>(
+                            PromptSharedBytes(kv.head_dim, kv.type, a.budget_blocks, args.stages))},
+                       &args);
 }
 
 Result<void> CudaOps::GdnConvolve(DeviceStream& stream, const GdnArgs& args) const {

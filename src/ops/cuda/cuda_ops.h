@@ -15,6 +15,7 @@
 #include "ops/cuda/linear.h"
 #include "ops/cuda/moe.h"
 #include "ops/cuda/ple.h"
+#include "ops/cuda/prompt_attention.h"
 #include "ops/cuda/qsa_store.h"
 #include "ops/cuda/select_blocks.h"
 #include "ops/cuda/slots.h"
@@ -48,8 +49,9 @@ class CudaOps {
   Result<void> Argmax(DeviceStream& stream, const ArgmaxArgs& args) const;
   Result<void> ChooseTokens(DeviceStream& stream, const ChooseTokensArgs& args) const;
   Result<void> QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const;
-  Result<void> SelectBlocks(DeviceStream& stream, const SelectBlocksArgs& args) const;
+  Result<void> SelectBlocks(DeviceStream& stream, SelectBlocksArgs args) const;
   Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;
+  Result<void> PromptAttention(DeviceStream& stream, PromptAttentionArgs args) const;
   Result<void> Gdn(DeviceStream& stream, const GdnArgs& args) const;
   Result<void> GdnPrefill(DeviceStream& stream, const GdnArgs& args) const;
   Result<void> CopyItems(DeviceStream& stream, const CopyItemsArgs& args) const;
@@ -64,6 +66,8 @@ class CudaOps {
   std::vector<DeviceModule> modules_;
   std::array<DeviceKernel, kKernelCount> kernels_;
   bool run_ahead_ = false;  // the code starts copies before it needs them: from sm_80 on
+  int block_shared_bytes_ = 0;
+  int multiprocessors_ = 0;
 };
 
 }  // namespace kv8::cuda

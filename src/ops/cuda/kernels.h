@@ -18,6 +18,12 @@ namespace kv8::cuda {
   X(kAttentionE4M3d64, "sparse_attention", "kv8_sparse_attention_e4m3_64")   \
   X(kAttentionE4M3d128, "sparse_attention", "kv8_sparse_attention_e4m3_128") \
   X(kAttentionE4M3d256, "sparse_attention", "kv8_sparse_attention_e4m3_256") \
+  X(kPromptFp16d64, "prompt_attention", "kv8_prompt_attention_fp16_64")      \
+  X(kPromptFp16d128, "prompt_attention", "kv8_prompt_attention_fp16_128")    \
+  X(kPromptFp16d256, "prompt_attention", "kv8_prompt_attention_fp16_256")    \
+  X(kPromptE4M3d64, "prompt_attention", "kv8_prompt_attention_e4m3_64")      \
+  X(kPromptE4M3d128, "prompt_attention", "kv8_prompt_attention_e4m3_128")    \
+  X(kPromptE4M3d256, "prompt_attention", "kv8_prompt_attention_e4m3_256")    \
   X(kLinear16x8Bf16, "linear", "kv8_linear_bf16_1x1")                        \
   X(kLinear32x8Bf16, "linear", "kv8_linear_bf16_2x1")                        \
   X(kLinear32x16Bf16, "linear", "kv8_linear_bf16_2x2")                       \

@@ -13,7 +13,8 @@ constexpr int kKeysPerPoolBlock = 16;  // 64 tokens in blocks of 4
 // ---- scores -----------------------------------------------------------------------------------
 
 constexpr int kScoreWarps = 4;
-constexpr int kTilesAtOnce = 2;  // 8 keys each; 6 blocks of a multiprocessor keep enough under way
+constexpr int kTilesAtOnce = 2;  // 8 keys each; the blocks at once keep enough under way
+static_assert(kScoreKeyStep == kScoreWarps * kTilesAtOnce * 8);
 constexpr float kLowPart = 2048.0f;
 
 /// A row's index heads as FP16, relative to a power of two near each head's largest magnitude.
@@ -79,15 +80,15 @@ __device__ __forceinline__ float HeadSum(float high, float low, float scale) {
 template <int kDim>
 __device__ void Score(const SelectBlocksArgs& a) {
   using Query = IndexQuery<kDim>;
-  __shared__ const uint4* keys[kKeysPerScoreBlock / kKeysPerPoolBlock];
+  __shared__ const uint4* keys[kMaxScoreKeys / kKeysPerPoolBlock];
   __shared__ __align__(16) Query query;
   const int row = static_cast<int>(blockIdx.y);
   const int sequence = a.rows.sequence[row];
   if (sequence < 0) return;
   const int complete = static_cast<int>((a.rows.position[row] + 1) / a.block_tokens);
-  const int first = static_cast<int>(blockIdx.x) * kKeysPerScoreBlock;
+  const int first = static_cast<int>(blockIdx.x) * a.block_keys;
   if (complete <= a.budget_blocks || first >= complete) return;
-  const int count = min(kKeysPerScoreBlock, complete - first);
+  const int count = min(a.block_keys, complete - first);
   for (int i = static_cast<int>(threadIdx.x); i * kKeysPerPoolBlock < count;
        i += 32 * kScoreWarps) {
     const std::int64_t block =
@@ -299,11 +300,11 @@ __device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, 6)
+extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreBlocksAtOnce)
     kv8_index_scores_64(const SelectBlocksArgs args) {
   Score<64>(args);
 }
-extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, 6)
+extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreBlocksAtOnce)
     kv8_index_scores_128(const SelectBlocksArgs args) {
   Score<128>(args);
 }

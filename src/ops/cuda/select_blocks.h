@@ -26,9 +26,29 @@ struct SelectBlocksArgs {
   float* scores;             // [T,max_blocks], 16-byte aligned
   std::int32_t* blocks;      // [T,budget_blocks]
   std::int32_t* counts;      // [T]
+  std::int32_t block_keys;   // that one block of the score kernel covers; CudaOps sets it
 };
 
-/// Keys that one block of the score kernel covers.
-inline constexpr std::int32_t kKeysPerScoreBlock = 512;
+/// block_keys goes up to the first in steps of the second.
+inline constexpr std::int32_t kMaxScoreKeys = 512;
+inline constexpr std::int32_t kScoreKeyStep = 64;
+/// Blocks of the score kernel that a multiprocessor has at once.
+inline constexpr std::int32_t kScoreBlocksAtOnce = 6;
+
+/// block_keys for which the last wave of blocks wastes least. A block takes about as long as
+/// kScoreStart keys before its first. Scores do not depend on it.
+inline constexpr std::int32_t ScoreBlockKeys(std::int32_t rows, std::int32_t max_blocks,
+                                             std::int32_t multiprocessors) {
+  constexpr std::int32_t kScoreStart = 128;
+  std::int32_t best = 0;
+  std::int64_t least = 0;
+  for (std::int32_t keys = kScoreKeyStep; keys <= kMaxScoreKeys; keys += kScoreKeyStep) {
+    const std::int64_t blocks = std::int64_t{rows} * ((max_blocks + keys - 1) / keys);
+    const std::int64_t at_once = std::int64_t{multiprocessors} * kScoreBlocksAtOnce;
+    const std::int64_t time = (blocks + at_once - 1) / at_once * (keys + kScoreStart);
+    if (best == 0 || time < least) best = keys, least = time;
+  }
+  return best;
+}
 
 }  // namespace kv8::cuda

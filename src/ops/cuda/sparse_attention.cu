@@ -3,15 +3,13 @@
 // shape: docs/kernels/cuda-sparse-attention.md.
 #include "ops/cuda/sparse_attention.h"
 
-#include "ops/cuda/common.cuh"
-#include "ops/cuda/mma.cuh"
+#include "ops/cuda/attention.cuh"
 
 namespace kv8::cuda {
 namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kPageTokens = 4;
 #if __CUDA_ARCH__ >= 800
 constexpr bool kRunAhead = true;
 #else
@@ -96,15 +94,10 @@ __device__ Split FindSplit(const SparseAttentionArgs& a, std::int64_t* offsets) 
   return split;
 }
 
-constexpr int Min(int a, int b) {
-  return a < b ? a : b;
-}
-
 /// Vectors of tokens side by side in shared memory, kRowBytes each, as a warp copies and reads
 /// them. Neighbouring lanes copy neighbouring pieces, so a request covers whole lines of memory;
-/// the order of pieces in a row is turned by `kTurn` so that reading one column of rows meets all
-/// banks.
-template <int kRows, int kRowBytes, int (*kTurn)(int)>
+/// row 4 i + k is token k of page i.
+template <int kRows, int kRowBytes, bool kValues>
 struct Tile {
   static constexpr int kPerRow = kRowBytes / 16;
   static constexpr int kSteps = kRows * kPerRow / 32;
@@ -112,12 +105,12 @@ struct Tile {
 
   /// Where byte `byte` of row `row` is.
   __device__ static int At(int row, int byte) {
-    const int piece = kPerRow >= 8 ? (byte / 16) ^ kTurn(row) : byte / 16;
-    return row * kRowBytes + piece * 16 + byte % 16;
+    return TileByte<kRowBytes>(row, byte,
+                               kValues ? TurnOfValue(row / kPageTokens) : TurnOfKey(row));
   }
 
-  /// Starts to copy all rows; row 4 i + k is token k of page first_page + i, whose vector is at
-  /// `begin` from the page's offset and `token_bytes` from the next. Rows past the end become
+  /// Starts to copy all rows; page i's is page first_page + i of the split, whose first vector is
+  /// at `begin` from the page's offset and `token_bytes` from the next. Rows past the end become
   /// zeros.
   __device__ static void Start(unsigned char* tile, const SparseAttentionArgs& a,
                                const Split& split, const std::int64_t* pages, int first_page,
@@ -135,22 +128,12 @@ struct Tile {
     CommitCopies();
   }
 };
-constexpr int TurnKeys(int row) {
-  return row % 2 * 4;
-}
-constexpr int TurnValues(int row) {
-  return row / 4 % 4 * 2;
-}
 
-/// K of the four pages of a warp, row 4 i + k for token k of page i. As an operand lane 4 g + t
-/// takes 16-byte pieces of two tokens of page g / 2; piece j holds dimensions (4 j + t) * kPerPiece
-/// on. Queries are put into the same order.
+/// K of the four pages of a warp. As an operand a lane takes two tokens of page g / 2.
 template <PageType kType, int kDim>
-struct Keys {
-  using Rows = Tile<16, kDim * kElementBytes<kType>, TurnKeys>;
-  static constexpr int kPerPiece = 16 / kElementBytes<kType>;
-  static constexpr int kPieces = kDim / (4 * kPerPiece);
-  static constexpr int kStepsPerPiece = kPerPiece / 4;  // steps of 16 dimensions, 4 in each lane
+struct Keys : KeyPieces<kType, kDim> {
+  using Pieces = KeyPieces<kType, kDim>;
+  using Rows = Tile<16, kDim * kElementBytes<kType>, false>;
 
   __device__ static void Start(const SparseAttentionArgs& a, const Split& split,
                                Shared<kType, kDim>& s, int unit) {
@@ -164,7 +147,7 @@ struct Keys {
     const unsigned char* const rows = s.WarpRing();
     float odd[2][4] = {};
 #pragma unroll
-    for (int j = 0; j < kPieces; ++j) {
+    for (int j = 0; j < Pieces::kPieces; ++j) {
       uint4 pieces[2];
 #pragma unroll
       for (int u = 0; u < 2; ++u) {
@@ -172,18 +155,12 @@ struct Keys {
         pieces[u] = *reinterpret_cast<const uint4*>(rows + Rows::At(row, 16 * (4 * j + t)));
       }
 #pragma unroll
-      for (int i = 0; i < kStepsPerPiece; ++i) {
-        const uint4 q = s.query[j * kStepsPerPiece + i][Lane()];
+      for (int i = 0; i < Pieces::kStepsPerPiece; ++i) {
+        const uint4 q = s.query[j * Pieces::kStepsPerPiece + i][Lane()];
         const unsigned query[4] = {q.x, q.y, q.z, q.w};
 #pragma unroll
         for (int u = 0; u < 2; ++u) {
-          const unsigned words[4] = {pieces[u].x, pieces[u].y, pieces[u].z, pieces[u].w};
-          float(&sum)[4] = i % 2 == 0 ? d[u] : odd[u];
-          if constexpr (kType == PageType::kE4M3) {
-            MmaFp16(sum, query, E4M3ToHalf2(words[i]), E4M3ToHalf2(words[i] >> 16));
-          } else {
-            MmaFp16(sum, query, words[2 * i], words[2 * i + 1]);
-          }
+          Pieces::MultiplyStep(i % 2 == 0 ? d[u] : odd[u], query, pieces[u], i);
         }
       }
     }
@@ -195,38 +172,21 @@ struct Keys {
   }
 };
 
-/// A warp's half of the dimensions of V of the unit's eight pages, row 4 i + k for token k of page
-/// i. As an operand lane 4 g + t takes pieces g of the tokens of pages t and t + 4; element e of
-/// piece p is column g of output tile (p, e), which is dimension (8 p + g) * kPerPiece + e of the
-/// half.
+/// A warp's half of the dimensions of V of the unit's eight pages. As an operand a lane takes
+/// tokens of pages t and t + 4.
 template <PageType kType, int kDim>
-struct Values {
+struct Values : ValuePieces<kType, kDim / 2> {
   static constexpr int kHalf = kDim / 2;
-  static constexpr int kRowBytes = kHalf * kElementBytes<kType>;
-  using Rows = Tile<32, kRowBytes, TurnValues>;
-  static constexpr int kPieceBytes = Min(kRowBytes / 8, 16);
-  static constexpr int kPieces = kRowBytes / 8 / kPieceBytes;
-  static constexpr int kPerPiece = kPieceBytes / kElementBytes<kType>;
-  static constexpr int kWords = kPieceBytes / 4;
+  using Pieces = ValuePieces<kType, kHalf>;
+  using Rows = Tile<32, Pieces::kRowBytes, true>;
   static constexpr int kBegin = kRunAhead ? Keys<kType, kDim>::Rows::kBytes : 0;
 
   __device__ static void Start(const SparseAttentionArgs& a, const Split& split,
                                Shared<kType, kDim>& s, int unit) {
     const std::int64_t side_bytes =
-        static_cast<std::int64_t>(a.kv.kv_heads) * kTokensPerBlock * 2 * kRowBytes;
+        static_cast<std::int64_t>(a.kv.kv_heads) * kTokensPerBlock * 2 * Pieces::kRowBytes;
     Rows::Start(s.WarpRing() + kBegin, a, split, s.pages, kUnitPages * unit,
-                side_bytes + Side() * kRowBytes, 2 * kRowBytes);
-  }
-
-  /// Tokens 0 and 1 (or 2 and 3) of element `e` as FP16, the first in the low half.
-  __device__ __forceinline__ static unsigned Join(const unsigned (&first)[kWords],
-                                                  const unsigned (&second)[kWords], int e) {
-    if constexpr (kType == PageType::kFp16) {
-      return __byte_perm(first[e / 2], second[e / 2], e % 2 ? 0x7632 : 0x5410);
-    } else {
-      return E4M3ToHalf2(__byte_perm(first[e / 4], second[e / 4],
-                                     static_cast<unsigned>((e % 4) | ((4 + e % 4) << 4))));
-    }
+                side_bytes + Side() * Pieces::kRowBytes, 2 * Pieces::kRowBytes);
   }
 
   /// sums += weights . V of the pages 4 k on.
@@ -236,32 +196,14 @@ struct Values {
     const int g = Lane() / 4, t = Lane() % 4;
     const unsigned char* const rows = s.WarpRing() + kBegin;
 #pragma unroll
-    for (int p = 0; p < kPieces; ++p) {
-      unsigned token[kPageTokens][kWords];
+    for (int p = 0; p < Pieces::kPieces; ++p) {
+      unsigned token[kPageTokens][Pieces::kWords];
 #pragma unroll
       for (int i = 0; i < kPageTokens; ++i) {
-        Read(token[i], rows + Rows::At((4 * k + t) * kPageTokens + i, (8 * p + g) * kPieceBytes));
+        Pieces::Read(token[i], rows + Rows::At((4 * k + t) * kPageTokens + i,
+                                               (8 * p + g) * Pieces::kPieceBytes));
       }
-#pragma unroll
-      for (int e = 0; e < kPerPiece; ++e) {
-        MmaFp16(sums[p * kPerPiece + e], weights, Join(token[0], token[1], e),
-                Join(token[2], token[3], e));
-      }
-    }
-  }
-
- private:
-  __device__ __forceinline__ static void Read(unsigned (&words)[kWords],
-                                              const unsigned char* from) {
-    if constexpr (kWords == 4) {
-      const uint4 v = *reinterpret_cast<const uint4*>(from);
-      words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
-    } else if constexpr (kWords == 2) {
-      const uint2 v = *reinterpret_cast<const uint2*>(from);
-      words[0] = v.x, words[1] = v.y;
-    } else {
-      static_assert(kWords == 1);
-      words[0] = *reinterpret_cast<const unsigned*>(from);
+      Pieces::MultiplyPiece(sums, p, weights, token);
     }
   }
 };
@@ -310,7 +252,7 @@ struct QueryLoad {
       for (int i = 0; i < kPerLane; ++i) {
         const int quad = Lane() + 32 * i;
         if (quad >= kQuads) continue;
-        // Inverse of Keys::Dimension.
+        // Inverse of the order of KeyPieces.
         const int chunk = 4 * quad / K::kPerPiece;
         const int step = chunk / 4 * K::kStepsPerPiece + 4 * quad % K::kPerPiece / 4;
         unsigned* const fragment =
@@ -391,8 +333,7 @@ __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Share
   queries.Stage(s, heads);
   __syncthreads();
   const int g = Lane() / 4, t = Lane() % 4;
-  const float factor = a.kv.k_scale * (kType == PageType::kE4M3 ? kE4M3Unit : 1.0f) *
-                       rsqrtf(static_cast<float>(kDim)) * 1.4426950408889634f;
+  const float factor = ScoreFactor<kType, kDim>(a.kv);
   const float factors[2] = {s.query_scale[g] * factor, s.query_scale[g + 8] * factor};
   for (int unit = Pair(); unit < units; unit += kPairs) {
     if constexpr (!kRunAhead) K::Start(a, split, s, unit);
@@ -488,25 +429,16 @@ __device__ void JoinWarps(Shared<kType, kDim>& s, Running<kType, kDim>& running)
   __syncthreads();
 }
 
-/// Where `head` of a row's K/V head has its output and gate.
-struct HeadPlace {
-  float* out;
-  const float* gate;
-};
+/// Where `head` of the split's K/V head has its output and gate.
 __device__ HeadPlace PlaceOf(const SparseAttentionArgs& a, const Split& split, int head, int dim) {
-  const std::int64_t heads = a.query_heads / a.kv.kv_heads;
-  const std::int64_t query_head = split.kv_head * heads + head;
-  return {a.out + (static_cast<std::int64_t>(split.row) * a.query_heads + query_head) * dim,
-          a.gate + split.row * a.gate_stride + query_head * a.gate_head_stride};
+  return PlaceOf(a, split.row, split.kv_head * (a.query_heads / a.kv.kv_heads) + head, dim);
 }
 
-/// Writes v_scale * sum * sigmoid(gate) / weights of dimensions d to d + 3.
+/// Writes sum * scale * sigmoid(gate) of dimensions d to d + 3.
 __device__ void WriteOut(const HeadPlace& place, int d, float4 sum, float scale) {
-  const float4 gate =
-      make_float4(place.gate[d], place.gate[d + 1], place.gate[d + 2], place.gate[d + 3]);
   *reinterpret_cast<float4*>(place.out + d) =
-      make_float4(sum.x * scale * Sigmoid(gate.x), sum.y * scale * Sigmoid(gate.y),
-                  sum.z * scale * Sigmoid(gate.z), sum.w * scale * Sigmoid(gate.w));
+      Gated(make_float4(sum.x * scale, sum.y * scale, sum.z * scale, sum.w * scale),
+            *reinterpret_cast<const float4*>(place.gate + d));
 }
 
 /// Leaves this split's sums for Merge; true in the block that finishes last.
@@ -596,7 +528,7 @@ __device__ void Attend(const SparseAttentionArgs& a) {
   Running<kType, kDim> running;
   RunUnits<kType, kDim>(a, split, s, queries, heads, running);
   JoinWarps<kType, kDim>(s, running);
-  const float value_factor = a.kv.v_scale * (kType == PageType::kE4M3 ? kE4M3Unit : 1.0f);
+  const float value_factor = ValueFactor<kType>(a.kv);
   if (split.count == 1) {
     for (int i = static_cast<int>(threadIdx.x) * 4; i < heads * kDim; i += kThreads * 4) {
       const int head = i / kDim;

@@ -46,7 +46,7 @@ struct SparseAttentionArgs {
   std::int32_t block_tokens;
   std::int32_t budget_blocks;
   const float* query;  // [T,query_heads,D]
-  const float* gate;   // head h of row t at t * gate_stride + h * gate_head_stride
+  const float* gate;   // head h of row t at t * gate_stride + h * gate_head_stride, 16-byte aligned
   std::int64_t gate_stride;
   std::int64_t gate_head_stride;
   const std::int32_t* blocks;  // [T,budget_blocks] ascending, the first counts[t] valid

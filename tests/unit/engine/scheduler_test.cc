@@ -173,6 +173,7 @@ class Simulation {
   void CheckPlan() {
     std::set<const Sequence*> planned;
     std::int64_t rows = 0;
+    bool prompts = false;
     for (const PlanItem& item : plan_.items) {
       const Sequence& sequence = *item.sequence;
       EXPECT_TRUE(planned.insert(&sequence).second) << "planned twice";
@@ -184,7 +185,11 @@ class Simulation {
       EXPECT_GE(std::ssize(sequence.blocks) * kBlockTokens, end);
       if (item.phase == Phase::kPrefill) {
         EXPECT_EQ(sequence.computed % kBlockTokens, 0);
+        EXPECT_TRUE(end % kBlockTokens == 0 || end == sequence.prompt_tokens);
         EXPECT_LE(item.rows, limits_.prefill_chunk);
+        prompts = true;
+      } else {
+        EXPECT_FALSE(prompts) << "decode after a prompt";
       }
     }
     EXPECT_EQ(rows, plan_.rows);

@@ -1,160 +1,22 @@
 // Sparse attention on the GPU against its oracle, and the promises that no oracle checks.
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <numeric>
 
-#include "ops/cpu/reference.h"
-#include "support/tolerance.h"
-#include "unit/ops/cuda/paged_batch.h"
+#include "unit/ops/cuda/attention_case.h"
 
 namespace kv8::cuda {
 namespace {
 
 using CudaSparseAttention = CudaTest;
 
-struct Shape {
-  int query_heads, kv_heads, head_dim, budget;
-};
-
-QsaConfig Config(const Shape& shape) {
-  QsaConfig config;
-  config.query_heads = shape.query_heads;
-  config.kv_heads = shape.kv_heads;
-  config.head_dim = shape.head_dim;
-  config.index_dim = 64;
-  config.block_tokens = 4;
-  config.budget_blocks = shape.budget;
-  return config;
-}
-
-/// A batch whose rows each have their own random selection; all that no row selects is poison.
-struct Case {
-  Case(const Shape& shape, KvDType dtype, std::vector<RowsOf> sequences)
-      : batch(Config(shape), dtype, std::move(sequences)),
-        width(std::int64_t{shape.query_heads} * shape.head_dim),
-        q(RandomValues(batch.rows() * width, 11, 2.0f)),
-        gate(RandomValues(batch.rows() * 2 * width, 12)),
-        blocks(static_cast<std::size_t>(batch.rows() * shape.budget), -1),
-        counts(static_cast<std::size_t>(batch.rows())) {
-    std::mt19937 engine(5);
-    for (std::size_t row = 0; row < counts.size(); ++row) Select(row, engine);
-  }
-
-  void Select(std::size_t row, std::mt19937& engine) {
-    const std::int64_t position = batch.row_position[row];
-    const auto sequence = static_cast<std::size_t>(batch.row_sequence[row]);
-    const std::int64_t complete = (position + 1) / 4;
-    const std::int64_t count = std::min<std::int64_t>(complete, batch.config.budget_blocks);
-    std::vector<std::int32_t> all(static_cast<std::size_t>(complete));
-    std::iota(all.begin(), all.end(), 0);
-    std::shuffle(all.begin(), all.end(), engine);
-    std::sort(all.begin(), all.begin() + count);
-    std::copy_n(all.begin(), count,
-                blocks.begin() + static_cast<std::int64_t>(row) * batch.config.budget_blocks);
-    counts[row] = static_cast<std::int32_t>(count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (int j = 0; j < 4; ++j) {
-        batch.PutToken(sequence, std::int64_t{all[static_cast<std::size_t>(i)]} * 4 + j);
-      }
-    }
-    for (std::int64_t p = complete * 4; p <= position; ++p) batch.PutToken(sequence, p);
-  }
-
-  std::vector<float> Expected() {
-    std::vector<float> out(q.size());
-    ThreadPool pool(1);
-    const std::vector<QsaSlice> slices = batch.Slices();
-    reference::SparseAttention(
-        {pool}, batch.config, ConstMatrix(q.data(), batch.rows(), width),
-        ConstMatrix(gate.data() + batch.config.head_dim, batch.rows(), width, 2 * width),
-        2 * batch.config.head_dim, slices, {blocks, counts},
-        Matrix(out.data(), batch.rows(), width));
-    return out;
-  }
-
-  PagedBatch batch;
-  std::int64_t width;
-  std::vector<float> q, gate;
-  std::vector<std::int32_t> blocks, counts;
-};
-
-/// Everything that one launch needs on the device; out starts as NaN.
-struct Launch {
-  Launch(Device& device, DeviceStream& stream, const Case& of)
-      : test(of),
-        pages(device, stream, of.batch),
-        q(device, stream, of.q),
-        gate(device, stream, of.gate),
-        blocks(device, stream, of.blocks),
-        counts(device, stream, of.counts) {
-    const QsaConfig& c = test.batch.config;
-    const SparseAttentionScratch sizes = SparseAttentionScratchBytes(
-        test.batch.rows(), c.query_heads, c.kv_heads, c.head_dim, c.budget_blocks);
-    const auto make = [&](std::int64_t bytes, int fill) {
-      const std::vector<std::byte> values(static_cast<std::size_t>(bytes), std::byte(fill));
-      return OnDevice<std::byte>(device, stream, values);
-    };
-    partials.emplace(make(sizes.partials, 0xFF));
-    softmax.emplace(make(sizes.softmax, 0xFF));
-    tickets.emplace(make(sizes.tickets, 0));
-    out.emplace(make(static_cast<std::int64_t>(test.q.size() * 4), 0xFF));
-  }
-
-  SparseAttentionArgs Args() const {
-    const QsaConfig& c = test.batch.config;
-    return {.rows = pages.Rows(),
-            .tables = pages.Tables(),
-            .kv = pages.Kv(),
-            .query_heads = c.query_heads,
-            .block_tokens = c.block_tokens,
-            .budget_blocks = c.budget_blocks,
-            .query = q.data(),
-            .gate = gate.data() + c.head_dim,
-            .gate_stride = 2 * test.width,
-            .gate_head_stride = 2 * c.head_dim,
-            .blocks = blocks.data(),
-            .counts = counts.data(),
-            .partials = reinterpret_cast<float*>(partials->data()),
-            .softmax = reinterpret_cast<float*>(softmax->data()),
-            .tickets = reinterpret_cast<std::int32_t*>(tickets->data()),
-            .out = reinterpret_cast<float*>(out->data())};
-  }
-
-  std::vector<float> Out() const {
-    const std::vector<std::byte> bytes = out->Read();
-    std::vector<float> values(bytes.size() / 4);
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  }
-
-  const Case& test;
-  DeviceBatch pages;
-  OnDevice<float> q, gate;
-  OnDevice<std::int32_t> blocks, counts;
-  std::optional<OnDevice<std::byte>> partials, softmax, tickets, out;
-};
-
-void ExpectClose(const std::vector<float>& actual, const std::vector<float>& expected) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_EQ(std::isnan(actual[i]), std::isnan(expected[i])) << i;
-    if (std::isnan(expected[i])) continue;
-    ASSERT_NEAR(actual[i], expected[i],
-                tolerance::kHalfAttention * std::max(1.0f, std::fabs(expected[i])))
-        << i;
-  }
-}
-
-constexpr KvDType kTypes[] = {KvDType::kFp16, KvDType::kE4M3};
-
 TEST_F(CudaSparseAttention, MatchesTheOracle) {
-  for (const Shape& shape : {Shape{12, 2, 64, 64}, Shape{24, 2, 256, 512}, Shape{16, 1, 128, 70},
-                             Shape{3, 1, 256, 5}, Shape{10, 5, 64, 130}}) {
+  for (const AttentionShape& shape :
+       {AttentionShape{12, 2, 64, 64}, AttentionShape{24, 2, 256, 512},
+        AttentionShape{16, 1, 128, 70}, AttentionShape{3, 1, 256, 5},
+        AttentionShape{10, 5, 64, 130}}) {
     for (const KvDType dtype : kTypes) {
-      Case test(shape, dtype,
-                {{1, 1}, {4, 4}, {67, 6}, {2600, 5}, {5, 1}, {64, 1}, {261, 2}, {300, 1}});
-      Launch launch(device(), stream(), test);
+      AttentionCase test(shape, dtype,
+                         {{1, 1}, {4, 4}, {67, 6}, {2600, 5}, {5, 1}, {64, 1}, {261, 2}, {300, 1}});
+      AttentionLaunch launch(device(), stream(), test);
       ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
       ExpectClose(launch.Out(), test.Expected());
     }
@@ -163,9 +25,9 @@ TEST_F(CudaSparseAttention, MatchesTheOracle) {
 
 TEST_F(CudaSparseAttention, BitsDependOnTheRowAlone) {
   for (const KvDType dtype : kTypes) {
-    const Shape shape{24, 2, 256, 512};
-    Case all(shape, dtype, {{2500, 3}, {37, 9}, {4000, 2}});
-    Launch together(device(), stream(), all);
+    const AttentionShape shape{24, 2, 256, 512};
+    AttentionCase all(shape, dtype, {{2500, 3}, {37, 9}, {4000, 2}});
+    AttentionLaunch together(device(), stream(), all);
     ASSERT_TRUE(ops().SparseAttention(stream(), together.Args()).ok());
     const std::vector<float> expected = together.Out();
     for (std::int64_t row = 0; row < all.batch.rows(); row += 4) {
@@ -183,12 +45,12 @@ TEST_F(CudaSparseAttention, BitsDependOnTheRowAlone) {
 
 /// All 256 codes through the path that decodes V: one token, so its weight is one.
 TEST_F(CudaSparseAttention, EveryCodeDecodesExactly) {
-  Case test({1, 1, 256, 4}, KvDType::kE4M3, {{1, 1}});
+  AttentionCase test({1, 1, 256, 4}, KvDType::kE4M3, {{1, 1}});
   test.batch.v_scale = 1.0f;
   std::fill(test.gate.begin(), test.gate.end(), 100.0f);
   std::byte* const value = test.batch.Slices()[0].kv.At(KvSide::kValue, 0, 0);
   for (int code = 0; code < 256; ++code) value[code] = static_cast<std::byte>(code);
-  Launch launch(device(), stream(), test);
+  AttentionLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
   const std::vector<float> out = launch.Out();
   for (int code = 0; code < 256; ++code) {
@@ -204,7 +66,7 @@ TEST_F(CudaSparseAttention, EveryCodeDecodesExactly) {
 
 /// All 256 codes through the path that decodes K: unit queries against one token at a time.
 TEST_F(CudaSparseAttention, EveryKeyCodeWeighsAsItsValue) {
-  Case test({16, 1, 256, 4}, KvDType::kE4M3, {{2, 1}});
+  AttentionCase test({16, 1, 256, 4}, KvDType::kE4M3, {{2, 1}});
   test.batch.k_scale = 0.25f;
   const QsaSlice slice = test.batch.Slices()[0];
   std::byte* const one = slice.kv.At(KvSide::kKey, 0, 0);
@@ -216,7 +78,7 @@ TEST_F(CudaSparseAttention, EveryKeyCodeWeighsAsItsValue) {
     }
     std::fill(test.q.begin(), test.q.end(), 0.0f);
     for (int h = 0; h < 16; ++h) test.q[static_cast<std::size_t>(h * 256 + first + h)] = 0.5f;
-    Launch launch(device(), stream(), test);
+    AttentionLaunch launch(device(), stream(), test);
     ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
     ExpectClose(launch.Out(), test.Expected());
   }
@@ -224,13 +86,13 @@ TEST_F(CudaSparseAttention, EveryKeyCodeWeighsAsItsValue) {
 
 TEST_F(CudaSparseAttention, SelectedNaNsReachTheOutput) {
   for (const KvDType dtype : kTypes) {
-    Case test({12, 2, 64, 8}, dtype, {{70, 3}});
+    AttentionCase test({12, 2, 64, 8}, dtype, {{70, 3}});
     const QsaSlice slice = test.batch.Slices()[0];
     StoreKvElement(dtype, std::numeric_limits<float>::quiet_NaN(), 1.0f,
                    slice.kv.At(KvSide::kValue, 1, 68), 5);
     StoreKvElement(dtype, std::numeric_limits<float>::quiet_NaN(), 1.0f,
                    slice.kv.At(KvSide::kKey, 0, 69), 3);
-    Launch launch(device(), stream(), test);
+    AttentionLaunch launch(device(), stream(), test);
     ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
     const std::vector<float> expected = test.Expected();
     ExpectClose(launch.Out(), expected);
@@ -240,36 +102,36 @@ TEST_F(CudaSparseAttention, SelectedNaNsReachTheOutput) {
 
 /// Everything that no row selects is NaN in the cases above; here other bytes give the same bits.
 TEST_F(CudaSparseAttention, UnselectedBytesDoNotMatter) {
-  Case test({12, 2, 64, 8}, KvDType::kE4M3, {{90, 7}, {300, 2}});
-  Launch poisoned(device(), stream(), test);
+  AttentionCase test({12, 2, 64, 8}, KvDType::kE4M3, {{90, 7}, {300, 2}});
+  AttentionLaunch poisoned(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), poisoned.Args()).ok());
   const std::vector<float> expected = poisoned.Out();
   for (std::byte& byte : test.batch.kv_pool) {
     if (byte == PagedBatch::kPoison) byte = std::byte{0x55};
   }
-  Launch filled(device(), stream(), test);
+  AttentionLaunch filled(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), filled.Args()).ok());
   const std::vector<float> out = filled.Out();
   EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0);
 }
 
 TEST_F(CudaSparseAttention, LargestCodesAndQueriesStayFinite) {
-  Case test({6, 1, 64, 16}, KvDType::kE4M3, {{40, 1}});
+  AttentionCase test({6, 1, 64, 16}, KvDType::kE4M3, {{40, 1}});
   std::fill(test.batch.kv_pool.begin(), test.batch.kv_pool.end(), std::byte{kE4M3MaxCode});
   std::fill(test.q.begin(), test.q.end(), 1e6f);  // beyond FP16
   std::fill(test.gate.begin(), test.gate.end(), 100.0f);
   test.batch.k_scale = 1.0f;
   test.batch.v_scale = 0.25f;
-  Launch launch(device(), stream(), test);
+  AttentionLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
   for (const float value : launch.Out()) ASSERT_NEAR(value, 112.0f, 1e-3f);
 }
 
 TEST_F(CudaSparseAttention, NoTokenGivesZerosAndPaddingIsLeftAlone) {
-  Case test({6, 1, 64, 16}, KvDType::kE4M3, {{40, 1}, {41, 2}});
+  AttentionCase test({6, 1, 64, 16}, KvDType::kE4M3, {{40, 1}, {41, 2}});
   test.counts[0] = 0;  // position 39: no open tail either
   test.batch.row_sequence[1] = -1;
-  Launch launch(device(), stream(), test);
+  AttentionLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
   const std::vector<float> out = launch.Out();
   for (std::int64_t i = 0; i < test.width; ++i) {
@@ -282,8 +144,8 @@ TEST_F(CudaSparseAttention, NoTokenGivesZerosAndPaddingIsLeftAlone) {
 /// Graph replay gives the same bits, so nothing of a call is read by the host; tickets are zero
 /// again.
 TEST_F(CudaSparseAttention, ReplaysFromAGraph) {
-  Case test({24, 2, 256, 512}, KvDType::kE4M3, {{2500, 3}});
-  Launch launch(device(), stream(), test);
+  AttentionCase test({24, 2, 256, 512}, KvDType::kE4M3, {{2500, 3}});
+  AttentionLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
   const std::vector<float> expected = launch.Out();
   ASSERT_TRUE(stream().BeginCapture().ok());
@@ -298,8 +160,8 @@ TEST_F(CudaSparseAttention, ReplaysFromAGraph) {
 }
 
 TEST_F(CudaSparseAttention, BlockIdsPastFourGigabytes) {
-  Case test({12, 2, 64, 8}, KvDType::kE4M3, {{60, 2}});
-  Launch launch(device(), stream(), test);
+  AttentionCase test({12, 2, 64, 8}, KvDType::kE4M3, {{60, 2}});
+  AttentionLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
   const std::vector<float> expected = launch.Out();
   constexpr std::int64_t kFar = 300'000;  // times 16 KiB

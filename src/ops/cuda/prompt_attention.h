@@ -1,0 +1,76 @@
+// Sparse attention for the rows of prompts, which share what they can of their selections.
+#pragma once
+
+#include "ops/cuda/sparse_attention.h"
+
+namespace kv8::cuda {
+
+/// Rows that share their pages. They are aligned in their sequence, and a block of the cache holds
+/// whole groups, so prompts that are cut at blocks are cut at groups.
+inline constexpr std::int32_t kPromptGroupRows = 8;
+static_assert(kTokensPerBlock % kPromptGroupRows == 0);
+
+/// Rows [begin, begin + count) of a pass, all of one sequence and with one position /
+/// kPromptGroupRows. Padding has groups of its own.
+struct RowGroup {
+  std::int32_t begin;
+  std::int32_t count;
+};
+
+/// What sparse attention computes, for rows in groups.
+///
+/// Limits   those of sparse attention
+/// Numbers  those of sparse attention, but that a row's sums are cut by what its group selects. So
+///          its bits depend on the selections of its group, and on nothing else: whoever wants the
+///          same bits again gives it the same group (NUM-32).
+/// Effects  writes out (zeros for a row that sees no token), not for padding rows. partials,
+/// softmax
+///          and tickets are for devices before sm_80, where rows go alone through sparse attention.
+struct PromptAttentionArgs {
+  SparseAttentionArgs attention;
+  std::int32_t first_row;  // of attention, in the pass
+  const RowGroup* groups;
+  std::int32_t group_count;  // they cover attention.rows
+  std::int32_t stages;       // of the ring of pages in shared memory; CudaOps sets it
+};
+
+/// Pages that are copied at a time, one by each warp.
+inline constexpr std::int32_t kPromptStagePages = kPromptGroupRows;
+inline constexpr std::int32_t kMinPromptStages = 3;
+inline constexpr std::int32_t kMaxPromptStages = 16;
+
+inline constexpr std::int32_t PromptPageBytes(std::int32_t head_dim, PageType type) {
+  return 2 * 4 * head_dim * (type == PageType::kFp16 ? 2 : 1);
+}
+
+/// Entries of a group's list of pages: what its rows select, and each row's open page.
+inline constexpr std::int32_t PromptListPages(std::int32_t budget_blocks) {
+  return kPromptGroupRows * (budget_blocks + 1);
+}
+
+/// What a warp keeps of its own in shared memory: queries that do not fit into registers, and then
+/// 64 dimensions of the output of 16 heads.
+inline constexpr std::int32_t kPromptScratchBytes = 4096;
+
+/// Dynamic shared memory of a launch: the stages; one side of a page of zeros; queries; two
+/// barriers of 8 bytes a stage; the list, 5 bytes an entry; sums.
+inline constexpr std::int64_t PromptSharedBytes(std::int32_t head_dim, PageType type,
+                                                std::int32_t budget_blocks, std::int32_t stages) {
+  const std::int64_t page = PromptPageBytes(head_dim, type);
+  return stages * kPromptStagePages * page + page / 2 + kPromptGroupRows * kPromptScratchBytes +
+         kMaxPromptStages * 16 + std::int64_t{5} * PromptListPages(budget_blocks) +
+         4 * kPromptGroupRows;
+}
+
+/// Stages on a device that gives a block `shared_bytes` of shared memory; below kMinPromptStages it
+/// gives too little.
+inline constexpr std::int32_t PromptStages(std::int32_t head_dim, PageType type,
+                                           std::int32_t budget_blocks, std::int64_t shared_bytes) {
+  std::int32_t stages = kMaxPromptStages;
+  while (stages > 0 && PromptSharedBytes(head_dim, type, budget_blocks, stages) > shared_bytes) {
+    --stages;
+  }
+  return stages;
+}
+
+}  // namespace kv8::cuda
