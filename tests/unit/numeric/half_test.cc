@@ -10,7 +10,7 @@
 namespace kv8 {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Format {
   const char* name;
@@ -54,15 +54,15 @@ TEST_P(HalfTest, RoundsToNearestEvenAroundEveryMidpoint) {
     ASSERT_EQ(int{format.encode(x)}, even) << code;
     ASSERT_EQ(int{format.encode(-x)}, even | 0x8000) << code;
     ASSERT_EQ(int{format.encode(std::nextafter(x, 0.0f))}, code);
-    ASSERT_EQ(int{format.encode(std::nextafter(x, kInf))}, code + 1);
+    ASSERT_EQ(int{format.encode(std::nextafter(x, kInfinity))}, code + 1);
   }
 }
 
 TEST_P(HalfTest, InfinityAndOverflow) {
   const Format& format = GetParam();
-  EXPECT_EQ(format.decode(static_cast<std::uint16_t>(format.infinity())), kInf);
-  EXPECT_EQ(format.decode(static_cast<std::uint16_t>(format.infinity() | 0x8000)), -kInf);
-  for (const float x : {kInf, std::numeric_limits<float>::max()}) {
+  EXPECT_EQ(format.decode(static_cast<std::uint16_t>(format.infinity())), kInfinity);
+  EXPECT_EQ(format.decode(static_cast<std::uint16_t>(format.infinity() | 0x8000)), -kInfinity);
+  for (const float x : {kInfinity, std::numeric_limits<float>::max()}) {
     EXPECT_EQ(int{format.encode(x)}, format.infinity());
     EXPECT_EQ(int{format.encode(-x)}, format.infinity() | 0x8000);
   }
