@@ -23,9 +23,9 @@ struct RowGroup {
 /// Numbers  those of sparse attention, but that a row's sums are cut by what its group selects. So
 ///          its bits depend on the selections of its group, and on nothing else: whoever wants the
 ///          same bits again gives it the same group (NUM-32).
-/// Effects  writes out (zeros for a row that sees no token), not for padding rows. partials,
-/// softmax
-///          and tickets are for devices before sm_80, where rows go alone through sparse attention.
+/// Effects  writes out (zeros for a row that sees no token), not for padding rows.
+///          partials, softmax and tickets are for devices before sm_80, where rows go alone through
+///          sparse attention.
 struct PromptAttentionArgs {
   SparseAttentionArgs attention;
   std::int32_t first_row;  // of attention, in the pass

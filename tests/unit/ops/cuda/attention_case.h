@@ -91,6 +91,18 @@ struct AttentionCase {
   std::vector<std::int32_t> blocks, counts;
 };
 
+/// K and V of the largest code, queries beyond FP16, gates wide open.
+inline AttentionCase CaseOfLargest(RowsOf rows) {
+  AttentionCase test({6, 1, 64, 16}, KvDType::kE4M3, {rows});
+  std::fill(test.batch.kv_pool.begin(), test.batch.kv_pool.end(), std::byte{kE4M3MaxCode});
+  std::fill(test.q.begin(), test.q.end(), 1e6f);
+  std::fill(test.gate.begin(), test.gate.end(), 100.0f);
+  test.batch.k_scale = 1.0f;
+  test.batch.v_scale = 0.25f;
+  return test;
+}
+inline constexpr float kOutputOfLargest = 112.0f;  // 448 * v_scale
+
 /// Everything that one launch needs on the device; out starts as NaN.
 struct AttentionLaunch {
   AttentionLaunch(Device& device, DeviceStream& stream, const AttentionCase& of)
