@@ -34,8 +34,6 @@ struct PromptAttentionArgs {
   std::int32_t stages;       // of the ring of pages in shared memory; CudaOps sets it
 };
 
-/// Pages that are copied at a time, one by each warp.
-inline constexpr std::int32_t kPromptStagePages = kPromptGroupRows;
 inline constexpr std::int32_t kMinPromptStages = 3;
 inline constexpr std::int32_t kMaxPromptStages = 16;
 
@@ -43,9 +41,18 @@ inline constexpr std::int32_t PromptPageBytes(std::int32_t head_dim, PageType ty
   return 2 * 4 * head_dim * (type == PageType::kFp16 ? 2 : 1);
 }
 
-/// Entries of a group's list of pages: what its rows select, and each row's open page.
+/// Pages that are copied at a time, one or two by each warp: many make few stages, each of which
+/// costs the same, but several stages must fit.
+inline constexpr std::int32_t PromptStagePages(std::int32_t head_dim, PageType type) {
+  return kPromptGroupRows * (PromptPageBytes(head_dim, type) <= 2048 ? 2 : 1);
+}
+
+/// Entries of a group's list of pages: what its rows select, and each row's open page; whole
+/// stages.
 inline constexpr std::int32_t PromptListPages(std::int32_t budget_blocks) {
-  return kPromptGroupRows * (budget_blocks + 1);
+  constexpr std::int32_t kMostStagePages = 2 * kPromptGroupRows;
+  const std::int32_t pages = kPromptGroupRows * (budget_blocks + 1);
+  return (pages + kMostStagePages - 1) / kMostStagePages * kMostStagePages;
 }
 
 /// What a warp keeps of its own in shared memory: queries that do not fit into registers, and then
@@ -57,9 +64,9 @@ inline constexpr std::int32_t kPromptScratchBytes = 4096;
 inline constexpr std::int64_t PromptSharedBytes(std::int32_t head_dim, PageType type,
                                                 std::int32_t budget_blocks, std::int32_t stages) {
   const std::int64_t page = PromptPageBytes(head_dim, type);
-  return stages * kPromptStagePages * page + page / 2 + kPromptGroupRows * kPromptScratchBytes +
-         kMaxPromptStages * 16 + std::int64_t{5} * PromptListPages(budget_blocks) +
-         4 * kPromptGroupRows;
+  return stages * PromptStagePages(head_dim, type) * page + page / 2 +
+         kPromptGroupRows * kPromptScratchBytes + kMaxPromptStages * 16 +
+         std::int64_t{5} * PromptListPages(budget_blocks) + 4 * kPromptGroupRows;
 }
 
 /// Stages on a device that gives a block `shared_bytes` of shared memory; below kMinPromptStages it

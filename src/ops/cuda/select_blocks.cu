@@ -10,6 +10,12 @@ namespace {
 constexpr int kMaxHeads = 4;
 constexpr int kKeysPerPoolBlock = 16;  // 64 tokens in blocks of 4
 
+/// Blocks of which a row sees all tokens. They are counted in 32 bits, and so are tokens: a
+/// division in 64 bits takes as long as a read of memory.
+__device__ __forceinline__ int CompleteBlocks(const SelectBlocksArgs& a, int row) {
+  return (static_cast<int>(a.rows.position[row]) + 1) / a.block_tokens;
+}
+
 // ---- scores -----------------------------------------------------------------------------------
 
 constexpr int kScoreWarps = 4;
@@ -85,7 +91,7 @@ __device__ void Score(const SelectBlocksArgs& a) {
   const int row = static_cast<int>(blockIdx.y);
   const int sequence = a.rows.sequence[row];
   if (sequence < 0) return;
-  const int complete = static_cast<int>((a.rows.position[row] + 1) / a.block_tokens);
+  const int complete = CompleteBlocks(a, row);
   const int first = static_cast<int>(blockIdx.x) * a.block_keys;
   if (complete <= a.budget_blocks || first >= complete) return;
   const int count = min(a.block_keys, complete - first);
@@ -142,8 +148,11 @@ constexpr int kChoiceThreads = 1024;
 constexpr int kChoiceWarps = kChoiceThreads / 32;
 static_assert(kChoiceWarps == 32);  // one lane each
 constexpr int kBins = 2048;
-constexpr int kCopies = 4;  // of the counters: most scores share few exponents, and would queue
-constexpr int kEach = 8;    // neighbouring scores that a thread takes at a time
+// Copies of the counters for the first digit, which most scores share, and would queue. Few have
+// the prefix that later digits ask for.
+constexpr int kFirstCopies = 4;
+constexpr int kLaterCopies = 1;
+constexpr int kEach = 8;  // neighbouring scores that a thread takes at a time
 constexpr int kAtOnce = kEach * kChoiceThreads;
 
 /// Ranks like the score: non-negative floats order like their bits; NaN ranks lowest, as 0.
@@ -152,7 +161,7 @@ __device__ __forceinline__ unsigned Rank(float score) {
 }
 
 struct ChoiceShared {
-  unsigned bins[kCopies][kBins];
+  unsigned bins[kFirstCopies][kBins];
   unsigned warp_sums[kChoiceWarps];
   unsigned bin, above, within;  // result of FindBin
 };
@@ -208,14 +217,20 @@ __device__ __forceinline__ void RanksAt(unsigned (&ranks)[kEach], const unsigned
   }
 }
 
-/// Counts the ranks whose bits above `shift + bits` equal `prefix` by their next `bits` bits. Zero
-/// scores, of which relu makes many, are counted per warp before they meet the counter.
-__device__ void CountRanks(const float* scores, const unsigned (&held)[kEach], int count,
-                           unsigned prefix, int shift, int bits, ChoiceShared& s) {
+template <int kCopies>
+__device__ void ClearBins(ChoiceShared& s) {
   for (int i = static_cast<int>(threadIdx.x); i < kBins * kCopies; i += kChoiceThreads) {
     (&s.bins[0][0])[i] = 0;
   }
-  __syncthreads();
+}
+
+/// Counts in clear bins the ranks whose bits above `shift + bits` equal `prefix` by their next
+/// `bits` bits. Zero scores, of which relu makes many, are counted per warp before they meet the
+/// counter.
+template <int kCopies>
+__device__ void CountRanks(const float* scores, const unsigned (&held)[kEach], int count,
+                           unsigned prefix, int shift, int bits, ChoiceShared& s) {
+  __syncthreads();  // the bins are clear
   unsigned* const counters = s.bins[Lane() % kCopies];
   const unsigned mask = (1u << bits) - 1u;
   unsigned zeros = 0;
@@ -243,6 +258,7 @@ __device__ void CountRanks(const float* scores, const unsigned (&held)[kEach], i
 
 /// The bin in which the `wanted`-th highest rank lies, how many ranks lie in bins above it, and how
 /// many in it.
+template <int kCopies>
 __device__ void FindBin(unsigned wanted, ChoiceShared& s) {
   constexpr int kOwn = kBins / kChoiceThreads;
   const int top = kBins - 1 - static_cast<int>(threadIdx.x) * kOwn;  // highest bins first
@@ -314,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(kChoiceThreads)
   __shared__ ChoiceShared s;
   const int row = static_cast<int>(blockIdx.x);
   if (a.rows.sequence[row] < 0) return;
-  const int complete = static_cast<int>((a.rows.position[row] + 1) / a.block_tokens);
+  const int complete = CompleteBlocks(a, row);
   std::int32_t* const out = a.blocks + static_cast<std::int64_t>(row) * a.budget_blocks;
   const int chosen = min(complete, a.budget_blocks);
   if (threadIdx.x == 0) a.counts[row] = chosen;
@@ -323,14 +339,21 @@ extern "C" __global__ void __launch_bounds__(kChoiceThreads)
     return;
   }
   const float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_blocks;
+  ClearBins<kFirstCopies>(s);
   unsigned held[kEach];
   ReadRanks(held, scores, kEach * static_cast<int>(threadIdx.x), complete);
   unsigned wanted = static_cast<unsigned>(chosen), prefix = 0;
   constexpr int kShift[] = {20, 10, 0}, kBits[] = {11, 10, 10};  // ranks have 31 bits
 #pragma unroll
   for (int pass = 0; pass < 3; ++pass) {
-    CountRanks(scores, held, complete, prefix, kShift[pass], kBits[pass], s);
-    FindBin(wanted, s);
+    if (pass == 0) {
+      CountRanks<kFirstCopies>(scores, held, complete, prefix, kShift[pass], kBits[pass], s);
+      FindBin<kFirstCopies>(wanted, s);
+    } else {
+      ClearBins<kLaterCopies>(s);
+      CountRanks<kLaterCopies>(scores, held, complete, prefix, kShift[pass], kBits[pass], s);
+      FindBin<kLaterCopies>(wanted, s);
+    }
     prefix = (prefix << kBits[pass]) | s.bin;
     wanted -= s.above;
     const bool whole = s.within == wanted && prefix != 0u;

@@ -8,7 +8,8 @@ namespace kv8::cuda {
 /// The contract of ops/qsa.h (SelectBlocks), as two kernels: scores, then the choice.
 ///
 /// Shapes   T = rows.count, Di = index.index_dim
-/// Limits   block_tokens 4; Di 64 or 128; at most 4 index heads; max_blocks a multiple of 4
+/// Limits   block_tokens 4; Di 64 or 128; at most 4 index heads; max_blocks a multiple of 4;
+///          positions below 2^31 - 1
 /// Numbers  iq as two FP16 parts relative to its head's largest magnitude, which leaves 2^-22 of
 ///          that; products summed in FP32. Ties go to the lower block; NaN ranks below every
 ///          number.

@@ -53,6 +53,61 @@ struct Shared {
   __device__ unsigned char* WarpRing() { return ring + Warp() * (32 * kRingBytes); }
 };
 
+/// The turn of V, of whose pages four are read together.
+constexpr int TurnOfValue(int page) {
+  return page % 4 * 2;
+}
+
+/// V as an operand, kWidth dimensions of it: lane 4 g + t takes pieces g of the four tokens of page
+/// t; element e of piece p is column g of output tile (p, e), which is dimension
+/// (8 p + g) * kPerPiece + e.
+template <PageType kType, int kWidth>
+struct ValuePieces {
+  static constexpr int kRowBytes = kWidth * kElementBytes<kType>;
+  static constexpr int kPieceBytes = Min(kRowBytes / 8, 16);
+  static constexpr int kPieces = kRowBytes / 8 / kPieceBytes;
+  static constexpr int kPerPiece = kPieceBytes / kElementBytes<kType>;
+  static constexpr int kWords = kPieceBytes / 4;
+
+  __device__ __forceinline__ static void Read(unsigned (&words)[kWords],
+                                              const unsigned char* from) {
+    if constexpr (kWords == 4) {
+      const uint4 v = *reinterpret_cast<const uint4*>(from);
+      words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+    } else if constexpr (kWords == 2) {
+      const uint2 v = *reinterpret_cast<const uint2*>(from);
+      words[0] = v.x, words[1] = v.y;
+    } else {
+      static_assert(kWords == 1);
+      words[0] = *reinterpret_cast<const unsigned*>(from);
+    }
+  }
+
+  /// sums of piece p += weights . V, from that piece of a page's four tokens.
+  __device__ __forceinline__ static void MultiplyPiece(
+      float (&sums)[kWidth / 8][4], int p, const unsigned (&weights)[4],
+      const unsigned (&token)[kPageTokens][kWords]) {
+#pragma unroll
+    for (int e = 0; e < kPerPiece; ++e) {
+      MmaFp16(sums[p * kPerPiece + e], weights, Join(token[0], token[1], e),
+              Join(token[2], token[3], e));
+    }
+  }
+
+ private:
+  /// Element `e` of two tokens as FP16, the first in the low half.
+  __device__ __forceinline__ static unsigned Join(const unsigned (&first)[kWords],
+                                                  const unsigned (&second)[kWords], int e) {
+    if constexpr (kType == PageType::kFp16) {
+      return __byte_perm(first[e / 2], second[e / 2], e % 2 ? 0x7632 : 0x5410);
+    } else {
+      // One permutation serves two elements.
+      const unsigned two = __byte_perm(first[e / 4], second[e / 4], e % 4 < 2 ? 0x5140 : 0x7362);
+      return e % 2 == 0 ? E4M3ToHalf2<false>(two) : E4M3ToHalf2<true>(two);
+    }
+  }
+};
+
 /// The part of a row that one block works on.
 struct Split {
   int row, kv_head, index, count;  // index of count splits
@@ -160,7 +215,8 @@ struct Keys : KeyPieces<kType, kDim> {
         const unsigned query[4] = {q.x, q.y, q.z, q.w};
 #pragma unroll
         for (int u = 0; u < 2; ++u) {
-          Pieces::MultiplyStep(i % 2 == 0 ? d[u] : odd[u], query, pieces[u], i);
+          const uint2 key = Pieces::Operand(pieces[u], i);
+          MmaFp16(i % 2 == 0 ? d[u] : odd[u], query, key.x, key.y);
         }
       }
     }

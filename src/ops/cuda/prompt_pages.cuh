@@ -1,0 +1,311 @@
+// The pages of a group of prompt rows: which they are, whose, and their way through shared memory.
+// Why so: docs/kernels/cuda-prompt-attention.md.
+#pragma once
+
+#include "ops/cuda/attention.cuh"
+#include "ops/cuda/prompt_attention.h"
+
+namespace kv8::cuda {
+
+inline constexpr int kWarps = kPromptGroupRows;
+inline constexpr int kThreads = 32 * kWarps;
+inline constexpr int kPagesPerBlock = kTokensPerBlock / kPageTokens;
+
+/// The lane, in a register: a compiler short of them reads it anew wherever it is used, and waits.
+class KeptLane {
+ public:
+  __device__ KeptLane() : lane_(Lane()) { asm volatile("" : "+r"(lane_)); }
+  __device__ __forceinline__ int operator()() const { return lane_ % 32u; }
+
+ private:
+  unsigned lane_;
+};
+
+/// A barrier in shared memory: its phases end when so many have arrived.
+struct Barrier {
+  unsigned address;
+
+  __device__ __forceinline__ void Init(int arrivals) const {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" : : "r"(address), "r"(arrivals) : "memory");
+  }
+  __device__ __forceinline__ void Arrive() const {
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }"
+                 :
+                 : "r"(address)
+                 : "memory");
+  }
+  /// Arrives when all copies that this thread has started are done.
+  __device__ __forceinline__ void ArriveAfterCopies() const {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(address) : "memory");
+  }
+  /// Waits until the phase of this parity has ended.
+  __device__ __forceinline__ void Wait(int parity) const {
+    unsigned done = 0;
+    while (done == 0) {
+      asm volatile(
+          "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; "
+          "selp.u32 %0, 1, 0, p; }"
+          : "=r"(done)
+          : "r"(address), "r"(parity)
+          : "memory");
+    }
+  }
+};
+
+/// The turn of a token's V: two tokens of each of four pages are read together.
+__device__ __forceinline__ int ValueTurn(int page, int token) {
+  return page % 4 * 2 + token % 2;
+}
+
+/// Pages of a group: those that any row selects, ascending, then each row's open page.
+struct PageList {
+  std::uint32_t* page;  // in the sequence; after Locate where its K is in the pool, in sides
+  // A byte for each page, bit r: row r attends to it. After Locate a byte for each row of each
+  // eight pages, bit i: it attends to the i-th of them.
+  unsigned char* rows;
+  int selected, count;
+  unsigned open;  // bit r: row r has an open page
+};
+
+/// A block's work and its shared memory.
+template <PageType kType, int kDim>
+struct Work {
+  static constexpr int kRowBytes = kDim * kElementBytes<kType>;
+  static constexpr int kSideBytes = kPageTokens * kRowBytes;
+  static constexpr int kPageBytes = 2 * kSideBytes;
+  static constexpr int kStagePages = PromptStagePages(kDim, kType);
+  static constexpr int kPagesPerWarp = kStagePages / kWarps;  // that a warp copies of a stage
+
+  const SparseAttentionArgs& a;
+  const RowGroup group;
+  const int warp, kv_head, sequence, stages;
+  const KeptLane lane;
+  unsigned char* const ring;  // [stage][page][K|V][token]; before, the map of selected pages
+  uint4* const scratch;       // of each warp: fragments of queries, then output
+  unsigned char* const barriers;
+  PageList list;
+  int* const sums;  // [warps]
+
+  __device__ Work(const PromptAttentionArgs& args, unsigned char* shared)
+      : a(args.attention),
+        group{args.groups[blockIdx.x].begin - args.first_row, args.groups[blockIdx.x].count},
+        warp(__shfl_sync(kFullWarp, Warp(), 0)),  // the compiler sees that lanes agree
+        kv_head(static_cast<int>(blockIdx.y)),
+        sequence(a.rows.sequence[group.begin]),
+        stages(args.stages),
+        ring(shared),
+        scratch(reinterpret_cast<uint4*>(shared + Zeros() + kSideBytes)),
+        barriers(shared + Zeros() + kSideBytes + kWarps * kPromptScratchBytes),
+        list{reinterpret_cast<std::uint32_t*>(barriers + 16 * kMaxPromptStages),
+             reinterpret_cast<unsigned char*>(list.page + PromptListPages(a.budget_blocks)) +
+                 4 * kWarps,
+             0, 0, 0},
+        sums(reinterpret_cast<int*>(list.page + PromptListPages(a.budget_blocks))) {}
+
+  /// Where in the ring one side of a page of zeros is.
+  __device__ int Zeros() const { return stages * kStagePages * kPageBytes; }
+
+  /// End when a stage of the ring is there, and when all rows are done with it.
+  __device__ Barrier Full(int slot) const {
+    return {static_cast<unsigned>(__cvta_generic_to_shared(barriers)) +
+            static_cast<unsigned>(slot) * 16};
+  }
+  __device__ Barrier Empty(int slot) const { return {Full(slot).address + 8}; }
+
+  /// Pages that a row selects.
+  __device__ int Selected(int row) const { return a.counts[group.begin + row]; }
+  __device__ const std::int32_t* Selection(int row) const {
+    return a.blocks + static_cast<std::int64_t>(group.begin + row) * a.budget_blocks;
+  }
+  /// Tokens of a row's open page.
+  __device__ int OpenTokens(int row) const {
+    return static_cast<int>((a.rows.position[group.begin + row] + 1) % kPageTokens);
+  }
+};
+
+__device__ __forceinline__ int NonzeroBytes(unsigned word) {
+  return __popc(__vcmpne4(word, 0u)) / 8;
+}
+
+/// Puts the selected ones of `pages` pages from `first` on at the end of the list. `map` has a byte
+/// for each, in which bit r is row r's.
+template <PageType kType, int kDim>
+__device__ void Unite(Work<kType, kDim>& w, unsigned* map, int first, int pages) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int words = (pages + 3) / 4;
+  for (int i = thread; i < words; i += kThreads) map[i] = 0;
+  __syncthreads();
+  if (Warp() < w.group.count) {
+    const std::int32_t* const selection = w.Selection(Warp());
+    const int selected = w.Selected(Warp());
+#pragma unroll 8
+    for (int i = Lane(); i < selected; i += 32) {
+      const int page = selection[i] - first;
+      if (page >= 0 && page < pages) atomicOr(map + page / 4, 1u << (page % 4 * 8 + Warp()));
+    }
+  }
+  __syncthreads();
+  // Each thread has neighbouring words, an odd number: lanes meet different banks.
+  const int share = ((words + kThreads - 1) / kThreads) | 1;
+  const int begin = min(thread * share, words), end = min(begin + share, words);
+  int mine = 0;
+  for (int i = begin; i < end; ++i) mine += NonzeroBytes(map[i]);
+  int up_to = mine;
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const int before = __shfl_up_sync(kFullWarp, up_to, offset);
+    if (Lane() >= offset) up_to += before;
+  }
+  if (Lane() == 31) w.sums[Warp()] = up_to;
+  __syncthreads();
+  int at = w.list.selected + up_to - mine;
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) {
+    if (warp < Warp()) at += w.sums[warp];
+    w.list.selected += w.sums[warp];
+  }
+  for (int i = begin; i < end; ++i) {
+    const unsigned word = map[i];
+    for (int byte = 0; word >> (8 * byte) != 0; ++byte) {
+      const unsigned rows = (word >> (8 * byte)) & 0xFFu;
+      if (rows != 0) {
+        w.list.page[at] = static_cast<std::uint32_t>(first + 4 * i + byte);
+        w.list.rows[at++] = static_cast<unsigned char>(rows);
+      }
+      if (byte == 3) break;
+    }
+  }
+  __syncthreads();  // map and sums are used again
+}
+
+/// Bit 8 i + r becomes bit 8 r + i.
+__device__ __forceinline__ std::uint64_t Transposed(std::uint64_t bits) {
+  const auto exchange = [&bits](int distance, std::uint64_t mask) {
+    const std::uint64_t differ = (bits ^ (bits >> distance)) & mask;
+    bits ^= differ ^ (differ << distance);
+  };
+  exchange(7, 0x00AA00AA00AA00AA);
+  exchange(14, 0x0000CCCC0000CCCC);
+  exchange(28, 0x00000000F0F0F0F0);
+  return bits;
+}
+
+/// Says where in the pool the list's pages are, and of each eight which are whose.
+template <PageType kType, int kDim>
+__device__ void Locate(const Work<kType, kDim>& w) {
+  const std::int32_t* const table = w.a.tables.blocks + w.sequence * w.a.tables.stride;
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < w.list.count; i += kThreads) {
+    const std::uint32_t page = w.list.page[i];
+    const auto block = static_cast<std::uint32_t>(table[page / kPagesPerBlock]);
+    w.list.page[i] = (block * 2 * static_cast<std::uint32_t>(w.a.kv.kv_heads) +
+                      static_cast<std::uint32_t>(w.kv_head)) *
+                         kPagesPerBlock +
+                     page % kPagesPerBlock;
+  }
+  auto* const eight = reinterpret_cast<std::uint64_t*>(w.list.rows);
+  for (int i = static_cast<int>(threadIdx.x); i < PromptListPages(w.a.budget_blocks) / 8;
+       i += kThreads) {
+    const int absent = 8 - min(max(w.list.count - 8 * i, 0), 8);
+    eight[i] = absent == 8 ? 0 : Transposed(eight[i] << (8 * absent) >> (8 * absent));
+  }
+}
+
+/// Fills the list.
+template <PageType kType, int kDim>
+__device__ void ListPages(Work<kType, kDim>& w) {
+  // No row of the group selects a page from here on.
+  const int pages = static_cast<int>(w.a.rows.position[w.group.begin] / kPromptGroupRows + 1) *
+                    (kPromptGroupRows / kPageTokens);
+  const int window = w.Zeros();  // a byte of the ring for each page
+  for (int first = 0; first < pages; first += window) {
+    Unite(w, reinterpret_cast<unsigned*>(w.ring), first, min(window, pages - first));
+  }
+  const bool open = Lane() < w.group.count && w.OpenTokens(min(Lane(), w.group.count - 1)) != 0;
+  w.list.open = __ballot_sync(kFullWarp, open);
+  if (Warp() == 0 && open) {
+    const int at = w.list.selected + __popc(w.list.open & ((1u << Lane()) - 1));
+    w.list.page[at] =
+        static_cast<std::uint32_t>((w.a.rows.position[w.group.begin + Lane()] + 1) / kPageTokens);
+    w.list.rows[at] = static_cast<unsigned char>(1u << Lane());
+  }
+  w.list.count = w.list.selected + __popc(w.list.open);
+  __syncthreads();
+  Locate(w);
+  __syncthreads();
+}
+
+/// A stage's place in the ring, and how often, modulo two, the ring was gone around before it.
+struct Cursor {
+  int slot = 0, parity = 0;
+  __device__ __forceinline__ void Advance(int stages) {
+    if (++slot == stages) slot = 0, parity ^= 1;
+  }
+};
+
+/// Starts to copy a page to a place in this warp's part of a stage. What follows its first `tokens`
+/// tokens becomes zeros.
+template <PageType kType, int kDim>
+__device__ __forceinline__ void StartPage(const Work<kType, kDim>& w, std::uint32_t page,
+                                          unsigned char* to, int tokens) {
+  using W = Work<kType, kDim>;
+  constexpr int kPerRow = W::kRowBytes / 16, kPerSide = W::kSideBytes / 16;
+  constexpr int kLanes = Min(kPerSide, 32);  // for a side at a time
+  const int lane = w.lane() % kLanes;
+  const unsigned char* const key = w.a.kv.data + std::int64_t{page} * W::kSideBytes + lane * 16;
+  const std::int64_t to_value = std::int64_t{w.a.kv.kv_heads} * kPagesPerBlock * W::kSideBytes;
+#pragma unroll
+  for (int pass = 0; pass < kLanes / 16; ++pass) {
+    const int side = kLanes == 32 ? pass : w.lane() / kLanes;
+    const unsigned char* const from = key + (side == 0 ? 0 : to_value);
+#pragma unroll
+    for (int step = 0; step < kPerSide / kLanes; ++step) {
+      const int token = (step * kLanes + lane) / kPerRow,
+                byte = (step * kLanes + lane) % kPerRow * 16;
+      const int turn = side == 0 ? TurnOfKey(token) : ValueTurn(w.warp, token);
+      CopyToShared16(to + side * W::kSideBytes + TileByte<W::kRowBytes>(token, byte, turn),
+                     from + step * kLanes * 16, token < tokens);
+    }
+  }
+}
+
+/// Starts to copy this warp's pages of a stage to their places.
+template <PageType kType, int kDim>
+__device__ __forceinline__ void StartStage(const Work<kType, kDim>& w, int stage, int slot) {
+  using W = Work<kType, kDim>;
+  const int first = stage * W::kStagePages + w.warp;
+  unsigned char* const to = w.ring + (slot * W::kStagePages + w.warp) * W::kPageBytes;
+  if ((stage + 1) * W::kStagePages <= w.list.selected) {
+    std::uint32_t page[W::kPagesPerWarp];
+#pragma unroll
+    for (int i = 0; i < W::kPagesPerWarp; ++i) page[i] = w.list.page[first + i * kWarps];
+#pragma unroll
+    for (int i = 0; i < W::kPagesPerWarp; ++i) {
+      StartPage(w, page[i], to + i * kWarps * W::kPageBytes, kPageTokens);
+    }
+  } else {
+    for (int i = 0; i < W::kPagesPerWarp; ++i) {
+      const int index = first + i * kWarps;
+      if (index >= w.list.count) break;
+      const int open = index - w.list.selected;
+      const int tokens =
+          open < 0 ? kPageTokens : w.OpenTokens(static_cast<int>(__fns(w.list.open, 0, open + 1)));
+      StartPage(w, w.list.page[index], to + i * kWarps * W::kPageBytes, tokens);
+    }
+  }
+  w.Full(slot).ArriveAfterCopies();
+}
+
+/// Bit i: this warp's row attends to page i of the stage.
+template <PageType kType, int kDim>
+__device__ __forceinline__ unsigned OwnPages(const Work<kType, kDim>& w, int stage) {
+  constexpr int kEights = Work<kType, kDim>::kPagesPerWarp;
+  unsigned own = 0;
+#pragma unroll
+  for (int i = 0; i < kEights; ++i) {
+    own |= static_cast<unsigned>(w.list.rows[(stage * kEights + i) * 8 + w.warp]) << 8 * i;
+  }
+  return own;
+}
+
+}  // namespace kv8::cuda

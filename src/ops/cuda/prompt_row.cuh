@@ -1,0 +1,315 @@
+// A row of a prompt in sparse attention: a warp's products and softmax.
+#pragma once
+
+#include "ops/cuda/prompt_pages.cuh"
+
+namespace kv8::cuda {
+
+/// A warp takes four kinds of pages, and so many of each, at a time.
+inline constexpr int kDeep = 2;
+
+/// How much larger than the largest score that the sums relate to a score may be, as a power of
+/// two, before they are put in relation to it: weights are FP16.
+inline constexpr float kScoreSlack = 8.0f;
+
+/// A warp's row: its queries, and what it knows of heads g and g + 8 (r = 0, 1): the score that the
+/// sums relate to, the sums of weights and of weighted values.
+template <PageType kType, int kDim>
+struct Row {
+  using W = Work<kType, kDim>;
+  using K = KeyPieces<kType, kDim>;
+
+  static constexpr unsigned kOnes = 0x3C003C00;  // FP16
+  static constexpr int kSteps = kDim / 16;
+  static constexpr int kHeld = kDim == 256 ? 8 : kSteps;
+  static_assert((kSteps - kHeld) * 512 <= kPromptScratchBytes);
+
+  // Fragments of the queries as FP16, relative to the head's largest magnitude; those of the steps
+  // from kHeld on are in shared memory.
+  unsigned query[kHeld][4];
+  uint4* const more;
+  const KeptLane lane;
+  float factor[2];  // of scores
+  float base[2] = {-Infinity(), -Infinity()};
+  float sums[4] = {};  // a product with ones: columns are alike, heads as in `values`
+  float values[kDim / 8][4] = {};
+
+  __device__ explicit Row(const W& w)
+      : more(w.scratch + w.warp * (kPromptScratchBytes / 16)), lane(w.lane) {}
+
+  __device__ void Load(const W& w, int row, int heads) {
+    const int g = Lane() / 4, t = Lane() % 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int head = g + 8 * r;
+      const float* const from =
+          w.a.query +
+          (static_cast<std::int64_t>(row) * w.a.query_heads + w.kv_head * heads + head) * kDim;
+      float4 q[kSteps];
+      float largest = 0.0f;
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        const int d =
+            (4 * (s / K::kStepsPerPiece) + t) * K::kPerPiece + 4 * (s % K::kStepsPerPiece);
+        q[s] = head < heads ? *reinterpret_cast<const float4*>(from + d)
+                            : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        largest = fmaxf(fmaxf(largest, fmaxf(fabsf(q[s].x), fabsf(q[s].y))),
+                        fmaxf(fabsf(q[s].z), fabsf(q[s].w)));
+      }
+      largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 1));
+      largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 2));
+      const float scale = largest > 0.0f ? largest : 1.0f;
+      const float inverse = 1.0f / scale;
+      factor[r] = scale * ScoreFactor<kType, kDim>(w.a.kv);
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        unsigned* const to =
+            s < kHeld ? query[s] : reinterpret_cast<unsigned*>(more + (s - kHeld) * 32 + Lane());
+        to[r] = PackHalf2(q[s].x * inverse, q[s].y * inverse);
+        to[2 + r] = PackHalf2(q[s].z * inverse, q[s].w * inverse);
+      }
+    }
+    __syncwarp();
+  }
+
+  /// The query's fragment of a step.
+  __device__ __forceinline__ void Query(int step, unsigned (&fragment)[4]) const {
+    if (step < kHeld) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) fragment[i] = query[min(step, kHeld - 1)][i];
+    } else {
+      const uint4 q = more[(step - kHeld) * 32 + lane()];
+      fragment[0] = q.x, fragment[1] = q.y, fragment[2] = q.z, fragment[3] = q.w;
+    }
+  }
+
+  /// scores[n][u], column 2 t + c: q . K of token 2 u + c of a page. `keys` are the pages of column
+  /// g, those of kind g / 2.
+  __device__ __forceinline__ void Score(const unsigned char* ring, const int (&keys)[kDeep],
+                                        float (&scores)[kDeep][2][4]) const {
+    const int g = lane() / 4, t = lane() % 4;
+    // Pieces j of even and of odd j; turns reach no further.
+    const int place[2] = {TileByte<W::kRowBytes>(g % 2, 16 * t, TurnOfKey(g)),
+                          TileByte<W::kRowBytes>(g % 2, 16 * (4 + t), TurnOfKey(g))};
+#pragma unroll
+    for (int j = 0; j < K::kPieces; ++j) {
+      uint4 piece[kDeep][2];
+#pragma unroll
+      for (int n = 0; n < kDeep; ++n) {
+#pragma unroll
+        for (int u = 0; u < 2; ++u) {
+          piece[n][u] = *reinterpret_cast<const uint4*>(ring + keys[n] + place[j % 2] +
+                                                        j / 2 * 128 + 2 * u * W::kRowBytes);
+        }
+      }
+      uint2 operands[K::kStepsPerPiece][kDeep][2];
+#pragma unroll
+      for (int i = 0; i < K::kStepsPerPiece; ++i) {
+#pragma unroll
+        for (int n = 0; n < kDeep; ++n) {
+#pragma unroll
+          for (int u = 0; u < 2; ++u) {
+            uint2& operand = operands[i][n][u];
+            operand = K::Operand(piece[n][u], i);
+            // All conversions before the products: one by one, each product waits for its own.
+            if (kType == PageType::kE4M3) asm volatile("" : "+r"(operand.x), "+r"(operand.y));
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < K::kStepsPerPiece; ++i) {
+        unsigned fragment[4];
+        Query(j * K::kStepsPerPiece + i, fragment);
+#pragma unroll
+        for (int n = 0; n < kDeep; ++n) {
+#pragma unroll
+          for (int u = 0; u < 2; ++u) {
+            MmaFp16(scores[n][u], fragment, operands[i][n][u].x, operands[i][n][u].y);
+          }
+        }
+      }
+    }
+  }
+
+  /// Puts the sums in relation to larger scores, where there are much larger ones. `top`: of the
+  /// lane's own tokens.
+  __device__ __forceinline__ void Raise(float (&top)[2]) {
+    if (!__any_sync(kFullWarp, top[0] > base[0] + kScoreSlack || top[1] > base[1] + kScoreSlack)) {
+      return;
+    }
+    float relation[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      top[r] = fmaxf(top[r], __shfl_xor_sync(kFullWarp, top[r], 1));
+      top[r] = fmaxf(top[r], __shfl_xor_sync(kFullWarp, top[r], 2));
+      const bool raise = top[r] > base[r] + kScoreSlack;
+      relation[r] = raise ? Exp2(base[r] - top[r]) : 1.0f;
+      base[r] = raise ? top[r] : base[r];
+    }
+    const auto relate = [&relation](float(&tile)[4]) {
+      tile[0] *= relation[0], tile[1] *= relation[0];
+      tile[2] *= relation[1], tile[3] *= relation[1];
+    };
+    relate(sums);
+#pragma unroll
+    for (auto& tile : values) relate(tile);
+  }
+
+  /// Scores of the lane's own pages become FP16 weights; `there`: whether a page is one.
+  __device__ __forceinline__ void Weigh(const float (&scores)[kDeep][2][4],
+                                        const bool (&there)[kDeep], unsigned (&weights)[kDeep][4]) {
+    float top[2] = {-Infinity(), -Infinity()};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+      for (int n = 0; n < kDeep; ++n) {
+        const float largest = fmaxf(fmaxf(scores[n][0][2 * r], scores[n][0][2 * r + 1]),
+                                    fmaxf(scores[n][1][2 * r], scores[n][1][2 * r + 1]));
+        if (there[n]) top[r] = fmaxf(top[r], largest);
+      }
+      top[r] *= factor[r];
+    }
+    Raise(top);
+#pragma unroll
+    for (int n = 0; n < kDeep; ++n) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float shift = there[n] ? -base[r] : -Infinity();
+#pragma unroll
+        for (int u = 0; u < 2; ++u) {
+          weights[n][2 * u + r] = PackHalf2(Exp2(fmaf(scores[n][u][2 * r], factor[r], shift)),
+                                            Exp2(fmaf(scores[n][u][2 * r + 1], factor[r], shift)));
+        }
+      }
+      MmaFp16(sums, weights[n], kOnes, kOnes);
+    }
+  }
+
+  /// kDeep pages of each kind, by where they are in the ring: `keys` are column g's, `vectors` the
+  /// lane's own, those of kind t, of which tokens[n] count. `whole`: of no page only some.
+  __device__ __forceinline__ void Add(const unsigned char* ring, const int (&keys)[kDeep],
+                                      const int (&vectors)[kDeep], const int (&tokens)[kDeep],
+                                      bool whole) {
+    float scores[kDeep][2][4] = {};
+    Score(ring, keys, scores);
+    if (!whole) Cut(scores, tokens);
+    bool there[kDeep];
+#pragma unroll
+    for (int n = 0; n < kDeep; ++n) there[n] = tokens[n] > 0;
+    unsigned weights[kDeep][4];
+    Weigh(scores, there, weights);
+    // As matrix units read V, this lane's row is of kind lane % 8 / 2.
+#pragma unroll
+    for (int n = 0; n < kDeep; ++n) {
+      AddValues(ring + __shfl_sync(kFullWarp, vectors[n], lane() % 8 / 2), weights[n]);
+    }
+  }
+
+  /// values += weights . V of four pages. Lane 8 m + r gives the address of row r of matrix m,
+  /// which is a token of `page`.
+  __device__ __forceinline__ void AddValues(const unsigned char* page,
+                                            const unsigned (&weights)[4]) {
+    const int row = lane() % 8, token = lane() / 8 % 2 * 2 + row % 2;
+    const unsigned char* const from = page + token * W::kRowBytes;
+#pragma unroll
+    for (int piece = 0; piece < W::kRowBytes / 16; piece += 2) {
+      unsigned v[4];
+      // Turns do not reach past eight pieces.
+      LoadTransposed(v, from + piece / 8 * 128 +
+                            TileByte<W::kRowBytes>(0, (piece % 8 + lane() / 16) * 16, row));
+      AddPiece(piece, weights, v[0], v[1]);
+      AddPiece(piece + 1, weights, v[2], v[3]);
+    }
+  }
+
+  /// The same for 16 bytes of a token. Of E4M3 two dimensions of a token travel as one value: one
+  /// product takes the even ones, one the odd ones.
+  __device__ __forceinline__ void AddPiece(int piece, const unsigned (&weights)[4], unsigned low,
+                                           unsigned high) {
+    if constexpr (kType == PageType::kFp16) {
+      MmaFp16(values[piece], weights, low, high);
+    } else {
+      const unsigned first = __byte_perm(low, 0u, 0x3120), second = __byte_perm(high, 0u, 0x3120);
+      MmaFp16(values[2 * piece], weights, E4M3ToHalf2(first), E4M3ToHalf2(second));
+      MmaFp16(values[2 * piece + 1], weights, E4M3ToHalf2<true>(first), E4M3ToHalf2<true>(second));
+    }
+  }
+
+  /// Leaves the tokens that count.
+  __device__ __forceinline__ static void Cut(float (&scores)[kDeep][2][4],
+                                             const int (&tokens)[kDeep]) {
+#pragma unroll
+    for (int n = 0; n < kDeep; ++n) {
+#pragma unroll
+      for (int i = 0; i < kPageTokens; ++i) {
+        if (i < tokens[n]) continue;
+        scores[n][i / 2][i % 2] = scores[n][i / 2][2 + i % 2] = -Infinity();
+      }
+    }
+  }
+
+  /// Writes the row's output. 64 dimensions at a time pass through the warp's scratch, [head][piece
+  /// of 16 bytes], so that neighbouring lanes write neighbouring dimensions.
+  __device__ void Write(const W& w, int row, int heads) {
+    float4* const scratch = reinterpret_cast<float4*>(more);
+    float scale[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      // A row without tokens has no weights.
+      scale[r] = sums[2 * r] == 0.0f ? 0.0f : ValueFactor<kType>(w.a.kv) / sums[2 * r];
+    }
+    float4 gates[2][8];  // of this part and the next
+    LoadGates(w, row, heads, 0, gates[0]);
+#pragma unroll
+    for (int part = 0; part < kDim / 64; ++part) {
+      if (part + 1 < kDim / 64) LoadGates(w, row, heads, part + 1, gates[(part + 1) % 2]);
+      __syncwarp();
+      Spread(scratch, part, scale);
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int head = 2 * i + Lane() / 16, piece = Lane() % 16;
+        if (head >= heads) continue;
+        *reinterpret_cast<float4*>(Place(w, row, head, heads, part).out) =
+            Gated(scratch[head * 16 + (piece ^ head % 8)], gates[part % 2][i]);
+      }
+    }
+  }
+
+ private:
+  /// Puts this lane's share of 64 dimensions of the output into their places.
+  __device__ __forceinline__ void Spread(float4* scratch, int part, const float (&scale)[2]) const {
+    const int g = Lane() / 4, t = Lane() % 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int head = g + 8 * r;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float* const v = values[8 * part + i] + 2 * r;
+        if constexpr (kType == PageType::kFp16) {
+          reinterpret_cast<float2*>(scratch + head * 16 + ((2 * i + t / 2) ^ g))[t % 2] =
+              make_float2(v[0] * scale[r], v[1] * scale[r]);
+        } else if (i % 2 == 0) {  // with the odd dimensions
+          const float* const odd = values[8 * part + i + 1] + 2 * r;
+          scratch[head * 16 + ((2 * i + t) ^ g)] =
+              make_float4(v[0] * scale[r], odd[0] * scale[r], v[1] * scale[r], odd[1] * scale[r]);
+        }
+      }
+    }
+  }
+  /// Where this lane's four of 64 dimensions of a head are.
+  __device__ static HeadPlace Place(const W& w, int row, int head, int heads, int part) {
+    const int d = 64 * part + 4 * (Lane() % 16);
+    const HeadPlace place = PlaceOf(w.a, row, w.kv_head * heads + head, kDim);
+    return {place.out + d, place.gate + d};
+  }
+  __device__ static void LoadGates(const W& w, int row, int heads, int part, float4 (&gates)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int head = min(2 * i + Lane() / 16, heads - 1);
+      gates[i] = *reinterpret_cast<const float4*>(Place(w, row, head, heads, part).gate);
+    }
+  }
+};
+
+}  // namespace kv8::cuda
