@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -72,10 +73,11 @@ void Separate(std::span<Candidate> candidates, std::size_t count) {
 }
 
 /// How few leading ones weigh `need`, which is not 0 nor more than all do; they stand first then,
-/// the last of them as the last. Quickselect by weight: one pass to split, and on with one side.
+/// the last of them as the last. Quickselect by weight: one pass to split, and on with one side;
+/// logits made against the pivots, which a request's biases can be, are sorted after some passes.
 std::size_t Reach(std::span<Candidate> candidates, std::uint64_t need) {
   std::size_t reached = 0;
-  for (;;) {
+  for (int passes = 2 * std::bit_width(candidates.size()); passes > 0; --passes) {
     std::swap(candidates[candidates.size() / 2], candidates.back());
     const Candidate pivot = candidates.back();
     std::size_t split = 0;
@@ -96,6 +98,10 @@ std::size_t Reach(std::span<Candidate> candidates, std::uint64_t need) {
       candidates = candidates.subspan(split + 1);
     }
   }
+  std::sort(candidates.begin(), candidates.end(), Leads);
+  std::size_t i = 0;
+  for (; candidates[i].weight < need; ++i) need -= candidates[i].weight;
+  return reached + i + 1;
 }
 
 }  // namespace

@@ -166,6 +166,27 @@ TEST(Sampler, TopPOfAFlatDistributionKeepsItsShare) {
   for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(kept[i], i);
 }
 
+TEST(Sampler, LogitsMadeAgainstThePivotsChangeNothing) {
+  // The middle of what quickselect has left leads all of it, pass after pass.
+  constexpr std::size_t kCount = 3000;
+  std::vector<std::size_t> at(kCount);
+  std::iota(at.begin(), at.end(), std::size_t{0});
+  std::vector<float> logits(kCount);
+  for (std::size_t first = 0; first < kCount; ++first) {
+    std::swap(at[first + (kCount - first) / 2], at.back());
+    logits[at.back()] = -0.001f * static_cast<float>(first);
+    std::swap(at[first], at.back());
+  }
+  SamplingOptions options = AtTemperature(1);
+  options.top_p = 0.9f;
+  Sampler sampler;
+  for (int position = 0; position < 20; ++position) {
+    const std::uint64_t draw = RandomAt(options.seed, 0, position, Draw::kToken);
+    ASSERT_EQ(sampler.Next(options, logits, 0, position),
+              ChosenToken(logits, MakeRule(1, 0, 0.9f, 0, draw)));
+  }
+}
+
 TEST(Sampler, MinPIsAShareOfTheBest) {
   SamplingOptions options = AtTemperature(1);
   options.min_p = 0.5f;
