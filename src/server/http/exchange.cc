@@ -13,8 +13,9 @@ constexpr std::size_t kMuch = 16 << 10;
 
 }  // namespace
 
-Exchange::Exchange(ResponseFrame frame, std::size_t buffer_limit, std::function<void()> wake)
-    : frame_(std::move(frame)), buffer_limit_(buffer_limit), wake_(std::move(wake)) {}
+Exchange::Exchange(ResponseFrame frame, std::size_t buffer_limit, Clock::duration gap,
+                   std::function<void()> wake)
+    : frame_(std::move(frame)), buffer_limit_(buffer_limit), gap_(gap), wake_(std::move(wake)) {}
 
 void Exchange::Wake(std::unique_lock<std::mutex> lock, bool urgent) {
   if (urgent) pause_ = false;
@@ -48,7 +49,14 @@ void Exchange::BeginStream(int status, std::string_view content_type, const Http
   // Without chunks only the end of the connection ends a stream.
   if (frame_.http_1_0) frame_.keep_alive = false;
   waiting_ = ResponseHead(frame_, status, content_type, std::nullopt, headers);
-  Wake(std::move(lock), true);
+  Wake(std::move(lock), false);  // the first piece may be near
+}
+
+/// Notes that a piece comes now; says whether it is the first or none came shortly before.
+bool Exchange::ComesApart() {
+  const Clock::time_point now = Clock::now();
+  const std::optional<Clock::time_point> before = std::exchange(last_piece_, now);
+  return !before || now - *before >= gap_;
 }
 
 bool Exchange::Write(std::string_view piece) {
@@ -69,7 +77,8 @@ bool Exchange::Write(std::string_view piece) {
     AppendChunk(waiting_, piece);
   }
   const bool much = waiting_.size() >= std::min(kMuch, buffer_limit_ / 4);
-  Wake(std::move(lock), much);
+  const bool apart = ComesApart();
+  Wake(std::move(lock), much || apart);
   return true;
 }
 
@@ -118,8 +127,7 @@ Exchange::Output Exchange::Take() {
                 .complete = stage_ == Stage::kComplete,
                 .broken = overflowed_ || abandoned_};
   sending_ = output.bytes.size();
-  // The first token must not wait because the head went out just before it.
-  pause_ = stage_ == Stage::kStreaming && body_bytes_ > 0 && sending_ > 0;
+  pause_ = stage_ == Stage::kStreaming && sending_ > 0;
   output.paced = pause_;
   return output;
 }

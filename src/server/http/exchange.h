@@ -1,11 +1,13 @@
 // Where an answer waits between the thread that gives it and the connection that sends it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,14 +18,18 @@ namespace kv8 {
 
 /// The shared half of a Responder and its session. Thread-safe.
 ///
-/// A wake of the session, the send that follows and the client's own wake cost more than making a
-/// token's event, so a stream is paced: after each Take with a part of it the next pieces wait for
-/// the session, which comes back by itself. Only much data and the end wake it earlier.
+/// A wake of the session, the send that follows and the client's own wake cost a hundred times what
+/// making a token's event does, so a stream is paced. It is in a pause at first, and again after
+/// each Take with a part of it: what comes then waits for the session, which comes back by itself.
+/// Much data, the end, the first piece and pieces that come apart wake it at once.
 class Exchange {
  public:
-  /// `buffer_limit`: bytes of a stream that may wait. `wake`: asks the session to call Take soon;
-  /// called from any thread.
-  Exchange(ResponseFrame frame, std::size_t buffer_limit, std::function<void()> wake);
+  using Clock = std::chrono::steady_clock;
+
+  /// `buffer_limit`: bytes of a stream that may wait. `gap`: pieces that come apart by this do not
+  /// wait. `wake`: asks the session to call Take soon; called from any thread.
+  Exchange(ResponseFrame frame, std::size_t buffer_limit, Clock::duration gap,
+           std::function<void()> wake);
 
   // The calls of Responder.
   void Send(int status, std::string_view content_type, std::string_view body,
@@ -65,10 +71,12 @@ class Exchange {
 
   /// `urgent`: even in a pause.
   void Wake(std::unique_lock<std::mutex> lock, bool urgent);
+  bool ComesApart();
 
   mutable std::mutex mutex_;
   ResponseFrame frame_;
   const std::size_t buffer_limit_;
+  const Clock::duration gap_;
   const std::function<void()> wake_;
   std::function<void()> on_close_;
   Stage stage_ = Stage::kFresh;
@@ -76,8 +84,9 @@ class Exchange {
   std::size_t sending_ = 0;  // bytes of the last Take
   int status_ = 0;
   std::uint64_t body_bytes_ = 0;
+  std::optional<Clock::time_point> last_piece_;
   bool woken_ = false;  // a wake is under way
-  bool pause_ = false;  // between two parts of a paced stream
+  bool pause_ = true;   // before or between parts of a paced stream
   bool closed_ = false;
   bool overflowed_ = false;
   bool abandoned_ = false;

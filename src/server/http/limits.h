@@ -12,8 +12,12 @@ struct ServerLimits {
   std::size_t body_bytes = 16 << 20;    // more: 413
   std::size_t connections = 1024;       // more wait in the kernel's backlog
   std::size_t stream_buffer = 1 << 20;  // bytes that may wait for a slow reader of a stream
-  /// Tokens of a stream that follow each other faster go out together.
-  std::chrono::milliseconds stream_interval{5};
+  /// Pieces of a stream that follow each other faster go out together: a send of its own, and the
+  /// wakes around it, would cost too much of such a piece's time.
+  std::chrono::milliseconds stream_gap{5};
+  /// How long they may wait for each other: 30 times a second more tokens come than anyone reads.
+  /// So long may the head of a stream wait for the first piece, too.
+  std::chrono::milliseconds stream_interval{33};
   /// From the first byte of a request to the end of its headers, and of a connection to its first.
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{60'000};      // from the headers to the end of the body

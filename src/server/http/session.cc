@@ -202,7 +202,8 @@ void Session::BeginAnswer() {
       if (const std::shared_ptr<Session> self = weak.lock()) self->Flush();
     });
   };
-  exchange_ = std::make_shared<Exchange>(std::move(frame), context_->limits.stream_buffer, wake);
+  exchange_ = std::make_shared<Exchange>(std::move(frame), context_->limits.stream_buffer,
+                                         context_->limits.stream_gap, wake);
 }
 
 void Session::Refuse(const HttpError& error, HttpHeaders headers) {
@@ -241,6 +242,7 @@ void Session::CallHandler() {
                          {{"id", request_id_}, {"what", std::string_view(problem.what())}});
     SendError(*responder, {.status = 500, .message = "The server failed to answer."});
   }
+  if (!exchange_->complete()) FlushLater();  // ends the pause that a stream begins with
 }
 
 void Session::Flush() {
@@ -264,7 +266,7 @@ void Session::Flush() {
   if (answer_complete_) FinishAnswer();
 }
 
-/// Goes on with a paced stream.
+/// Comes back at the end of a stream's pause.
 void Session::FlushLater() {
   const std::shared_ptr<IoLoop> io = loop_.lock();
   if (!io || flush_later_) return;

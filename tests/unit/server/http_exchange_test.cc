@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,9 +14,13 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 
+constexpr std::chrono::hours kNeverApart{1};
+constexpr std::chrono::hours kAlwaysApart{0};
+
 struct Wired {
-  explicit Wired(ResponseFrame frame = {}, std::size_t limit = 1000)
-      : exchange(std::make_shared<Exchange>(std::move(frame), limit, [this] { ++wakes; })),
+  explicit Wired(ResponseFrame frame = {}, std::size_t limit = 1000,
+                 Exchange::Clock::duration gap = kNeverApart)
+      : exchange(std::make_shared<Exchange>(std::move(frame), limit, gap, [this] { ++wakes; })),
         responder(std::make_unique<ExchangeResponder>(exchange)) {}
 
   int wakes = 0;
@@ -56,13 +61,50 @@ TEST(Exchange, StreamsInChunksAndWakesOncePerTake) {
   EXPECT_EQ(w.exchange->summary().body_bytes, 18u);
 }
 
-/// A stream whose first piece is on its way.
+/// A stream whose first piece is on its way, after one wake.
 void BeginPaced(Wired& w) {
   w.responder->BeginStream(200, "text/event-stream", {});
-  EXPECT_FALSE(w.exchange->Take().paced) << "the head alone must not delay the first piece";
   w.responder->Write("first");
-  EXPECT_EQ(w.wakes, 2);
+  EXPECT_EQ(w.wakes, 1);
   EXPECT_TRUE(w.exchange->Take().paced);
+}
+
+TEST(Exchange, TheHeadOfAStreamWaitsForTheFirstPiece) {
+  Wired w;
+  w.responder->BeginStream(200, "text/event-stream", {});
+  EXPECT_EQ(w.wakes, 0);
+  EXPECT_EQ(w.exchange->Take().bytes, "");
+  w.responder->Write("first");
+  EXPECT_EQ(w.wakes, 1);
+  EXPECT_EQ(BodyOf(w.exchange->Take().bytes), "5\r\nfirst\r\n");
+}
+
+TEST(Exchange, TheHeadOfAStreamDoesNotWaitBeyondThePause) {
+  Wired w;
+  w.responder->BeginStream(200, "text/event-stream", {});
+  w.exchange->EndPause();
+  EXPECT_THAT(w.exchange->Take().bytes, EndsWith("\r\n\r\n"));
+  w.responder->Write("first");
+  EXPECT_EQ(w.wakes, 1) << "the first piece must not wait because the head has just gone";
+  EXPECT_EQ(w.exchange->Take().bytes, "5\r\nfirst\r\n");
+}
+
+TEST(Exchange, AStreamThatBeginsLateIsNotKeptBack) {
+  Wired w;
+  w.exchange->EndPause();
+  EXPECT_FALSE(w.exchange->Take().paced) << "there is nothing yet to pace";
+  w.responder->BeginStream(200, "text/event-stream", {});
+  EXPECT_EQ(w.wakes, 1);
+}
+
+TEST(Exchange, PiecesThatComeApartDoNotWait) {
+  Wired w({}, 1000, kAlwaysApart);
+  BeginPaced(w);
+  for (int i = 2; i < 5; ++i) {
+    w.responder->Write("ab");
+    EXPECT_EQ(w.wakes, i);
+    EXPECT_EQ(w.exchange->Take().bytes, "2\r\nab\r\n");
+  }
 }
 
 TEST(Exchange, PiecesThatFollowFastWaitForThePausesEnd) {
@@ -70,7 +112,7 @@ TEST(Exchange, PiecesThatFollowFastWaitForThePausesEnd) {
   BeginPaced(w);
   w.responder->Write("ab");
   w.responder->Write("cd");
-  EXPECT_EQ(w.wakes, 2);
+  EXPECT_EQ(w.wakes, 1);
   EXPECT_EQ(w.exchange->Take().bytes, "") << "what was sent before is out, and the pause goes on";
   w.exchange->EndPause();
   const Exchange::Output output = w.exchange->Take();
@@ -84,7 +126,7 @@ TEST(Exchange, AfterAPauseWithoutPiecesTheNextWakes) {
   w.exchange->EndPause();
   EXPECT_FALSE(w.exchange->Take().paced);
   w.responder->Write("ab");
-  EXPECT_EQ(w.wakes, 3);
+  EXPECT_EQ(w.wakes, 2);
   EXPECT_EQ(w.exchange->Take().bytes, "2\r\nab\r\n");
 }
 
@@ -93,7 +135,7 @@ TEST(Exchange, TheEndOfAStreamCutsThePauseShort) {
   BeginPaced(w);
   w.responder->Write("ab");
   w.responder->End();
-  EXPECT_EQ(w.wakes, 3);
+  EXPECT_EQ(w.wakes, 2);
   const Exchange::Output output = w.exchange->Take();
   EXPECT_EQ(output.bytes, "2\r\nab\r\n0\r\n\r\n");
   EXPECT_TRUE(output.complete);
@@ -104,7 +146,7 @@ TEST(Exchange, ADroppedStreamCutsThePauseShort) {
   Wired w;
   BeginPaced(w);
   w.responder.reset();
-  EXPECT_EQ(w.wakes, 3);
+  EXPECT_EQ(w.wakes, 2);
   EXPECT_TRUE(w.exchange->Take().broken);
 }
 
@@ -112,9 +154,9 @@ TEST(Exchange, MuchDataCutsThePauseShort) {
   Wired w;
   BeginPaced(w);
   w.responder->Write(std::string(200, 'x'));
-  EXPECT_EQ(w.wakes, 2);
+  EXPECT_EQ(w.wakes, 1);
   w.responder->Write(std::string(200, 'y'));
-  EXPECT_EQ(w.wakes, 3) << "a quarter of the buffer must not wait";
+  EXPECT_EQ(w.wakes, 2) << "a quarter of the buffer must not wait";
   EXPECT_GT(w.exchange->Take().bytes.size(), 400u);
 }
 
