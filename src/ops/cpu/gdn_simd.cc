@@ -12,6 +12,7 @@
 #ifndef KV8_OPS_CPU_GDN_TASK_H_
 #define KV8_OPS_CPU_GDN_TASK_H_
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ struct GdnTask {
   int key_head;
   float eps;
   Matrix out;
-  const float* next_state;  // of the thread's next task: fetched while the last head runs; or null
+  const GdnTask* next;  // what the thread does after it, or null
 
   std::int64_t history() const { return config->conv_kernel - 1; }
   int heads() const { return config->value_heads / config->key_heads; }  // of this task
@@ -41,7 +42,8 @@ struct GdnTask {
   float* State(int head) const { return slice->state.data() + head * head_state(); }
   /// The state that is read after that of the task's `h`-th head.
   const float* StateAfter(int h) const {
-    return h + 1 < heads() ? State(first_head() + h + 1) : next_state;
+    if (h + 1 < heads()) return State(first_head() + h + 1);
+    return next == nullptr ? nullptr : next->State(next->first_head());
   }
   /// Raw input of row `t` of the slice, [C]; the rows before it are in the state.
   const float* RawRow(std::int64_t t) const {
@@ -83,10 +85,34 @@ namespace {
 
 constexpr float kL2Epsilon = 1e-6f;
 
-GdnBuffers MakeBuffers(const GdnTask& task) {
+/// First of the channels of the task's q, k and v, and how many they are.
+struct GdnRange {
+  std::int64_t first;
+  std::int64_t count;
+};
+std::array<GdnRange, 3> Ranges(const GdnTask& task) {
   const GdnConfig& config = *task.config;
   const std::int64_t dk = config.key_dim, dv = std::int64_t{config.value_dim} * task.heads();
   const std::int64_t keys = config.key_heads * dk;
+  return {{{task.key_head * dk, dk},
+           {keys + task.key_head * dk, dk},
+           {2 * keys + task.key_head * dv, dv}}};
+}
+
+/// Asks for the inputs of the task's first row: short runs, which the hardware does not foresee.
+void PrefetchInputs(const GdnTask& task) {
+  constexpr std::int64_t kLine = 16;  // floats of a cache line
+  for (const GdnRange& range : Ranges(task)) {
+    for (std::int64_t j = -task.history(); j <= 0; ++j) {
+      const float* const row = task.RawRow(j) + range.first;
+      for (std::int64_t i = 0; i < range.count; i += kLine) hwy::Prefetch(row + i);
+    }
+  }
+}
+
+GdnBuffers MakeBuffers(const GdnTask& task) {
+  const GdnConfig& config = *task.config;
+  const std::int64_t dk = config.key_dim, dv = std::int64_t{config.value_dim} * task.heads();
   float* p = Scratch(ScratchSlot::kGdnWorker, kGdnRows * (2 * dk + dv + config.value_dim + 3) +
                                                   config.conv_kernel * kTapLanes);
   const auto take = [&p](std::int64_t count) { return std::exchange(p, p + count); };
@@ -96,9 +122,10 @@ GdnBuffers MakeBuffers(const GdnTask& task) {
   b.qk = take(kGdnRows);
   b.taps = take(config.conv_kernel * kTapLanes);
   b.o = take(kGdnRows * config.value_dim);
-  b.q = {task.key_head * dk, dk, take(kGdnRows * dk)};
-  b.k = {keys + task.key_head * dk, dk, take(kGdnRows * dk)};
-  b.v = {2 * keys + task.key_head * dv, dv, take(kGdnRows * dv)};
+  const auto [q, k, v] = Ranges(task);
+  b.q = {q.first, q.count, take(kGdnRows * dk)};
+  b.k = {k.first, k.count, take(kGdnRows * dk)};
+  b.v = {v.first, v.count, take(kGdnRows * dv)};
   return b;
 }
 
@@ -305,6 +332,7 @@ void RunGdn(const GdnTask& task) {
     const std::int64_t rows = std::min(kGdnRows, task.slice->row_count - first);
     const bool last = first + rows == task.slice->row_count;
     Convolve(task, b, first, rows);
+    if (last && task.next != nullptr) PrefetchInputs(*task.next);
     NormalizeKeys(b, dk, rows);
     for (int h = 0; h < task.heads(); ++h) {
       const int head = task.first_head() + h;
@@ -342,10 +370,8 @@ void GdnDecode(const OpContext& ctx, const GdnConfig& config, const GdnWeights& 
     for (std::int64_t i = begin; i < end; ++i) {
       GdnTask current = task(i);
       if (current.slice->row_count == 0) continue;
-      if (i + 1 < end) {
-        const GdnTask next = task(i + 1);
-        if (next.slice->row_count > 0) current.next_state = next.State(next.first_head());
-      }
+      const GdnTask next = task(std::min(i + 1, end - 1));
+      if (i + 1 < end && next.slice->row_count > 0) current.next = &next;
       run(current);
     }
   };

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "base/checked.h"
 #include "ops/cpu/product.h"
 #include "ops/cpu/scratch.h"
 #include "ops/cpu/simd.h"
@@ -79,6 +80,8 @@ HWY_EXPORT(InjectRow);
 
 // Rows whose normalised streams stay in the second cache level from one product to the next.
 constexpr std::int64_t kBlockRows = 64;
+// A thread that has this many rows makes as good use of the weights as one that has them all.
+constexpr std::int64_t kLeastRows = 8;
 // HyperCombine: elements that are done before a second thread has started.
 constexpr std::int64_t kSerialElements = 2048;
 
@@ -122,7 +125,8 @@ void MixBlock(const Run& run, const Loop& loop, ConstMatrix streams,
 
 void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWeights& weights,
               int stream_count, float eps, Matrix x, Matrix inject) {
-  if (streams.rows <= kBlockRows) {  // each step is cut: with rows cut, every thread would pack
+  const std::int64_t threads = ctx.pool.size();
+  if (streams.rows < threads * kLeastRows) {  // too few to share: each step is cut instead
     const auto run = [&](std::span<const Product> products) { RunProducts(ctx.pool, products); };
     const auto loop = [&](std::int64_t rows, const auto& body) {
       ctx.pool.ParallelFor(rows, 1, body);
@@ -138,7 +142,9 @@ void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWe
                weights.inject.empty() ? inject : inject.Rows(t, rows));
     }
   };
-  ctx.pool.ParallelFor(streams.rows, 1, body);
+  // Every piece reads all weights, so a few rows are one piece for each thread.
+  const std::int64_t share = CeilDiv(streams.rows, threads);
+  ctx.pool.ParallelFor(streams.rows, share <= kBlockRows ? share : kLeastRows, body);
 }
 
 void HyperCombine(const OpContext& ctx, ConstMatrix y, ConstMatrix inject, Matrix streams) {

@@ -4,6 +4,7 @@
 // an output's sum runs through k in one fixed order and needs no sum across lanes:
 //   PackPanel + Tile   many rows of x: the panel becomes floats [K][16] once, then register tiles
 //   RowTimesPanel      one row of x: the same transposed vectors, used straight from the registers
+// For the row counts in between: pair_tiles-inl.h.
 
 #if defined(KV8_OPS_CPU_LINEAR_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KV8_OPS_CPU_LINEAR_KERNELS_INL_H_

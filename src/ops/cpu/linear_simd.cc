@@ -15,44 +15,122 @@
 #include "hwy/foreach_target.h"
 //
 #include "ops/cpu/linear_kernels-inl.h"
+#include "ops/cpu/pair_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {
 
-// Up to this many rows, transposing the weights again for each one beats packing them.
-inline constexpr std::int64_t kUnpackedRows = 2;
+// Up to this many rows, reading the weights again for every few rows beats packing them once.
+inline constexpr std::int64_t kUnpackedRows = 32;
+
+// Some rows times some panels.
+struct Part {
+  ConstMatrix x;
+  const float* packed;  // x by PackRows, or null
+  const std::byte* weight;
+  Matrix out;
+};
 
 template <class Element>
-void PanelProduct(const Product& product, std::int64_t panel, std::int64_t row_begin,
-                  std::int64_t row_end) {
-  const std::int64_t k_count = product.weight.cols;
-  const std::int64_t first = panel * kPanel;
-  const auto cols = static_cast<int>(std::min(kPanel, product.weight.rows - first));
-  const std::byte* base = product.weight.data + first * k_count * Element::kBytes;
-  if (product.x.rows <= kUnpackedRows) {
-    for (std::int64_t t = row_begin; t < row_end; ++t) {
-      RowTimesPanel<Element>(product.x.row(t).data(), base, k_count, cols,
-                             product.out.row(t).data() + first);
-    }
-    return;
-  }
+void PackedProduct(const Part& part) {
+  const std::int64_t k_count = part.x.cols;
   float* packed = Scratch(ScratchSlot::kLinearPanel, k_count * kPanel);
-  PackPanel<Element>(base, k_count, cols, packed);
-  RowsTimesPacked(packed, k_count, product.x.Rows(row_begin, row_end - row_begin),
-                  NextPanel<Element>(base, k_count),
-                  product.out.Rows(row_begin, row_end - row_begin).Cols(first, cols));
+  for (std::int64_t first = 0; first < part.out.cols; first += kPanel) {
+    const std::int64_t cols = std::min(kPanel, part.out.cols - first);
+    const std::byte* base = part.weight + first * k_count * Element::kBytes;
+    PackPanel<Element>(base, k_count, static_cast<int>(cols), packed);
+    RowsTimesPacked(packed, k_count, part.x, NextPanel<Element>(base, k_count),
+                    part.out.Cols(first, cols));
+  }
 }
 
-// Output columns [16 panel, 16 panel + 16) of rows [row_begin, row_end).
-void RunPanel(const Product& product, std::int64_t panel, std::int64_t row_begin,
-              std::int64_t row_end) {
+template <class Element>
+void RowProduct(const Part& part) {
+  const std::int64_t k_count = part.x.cols;
+  for (std::int64_t first = 0; first < part.out.cols; first += kPanel) {
+    const auto cols = static_cast<int>(std::min(kPanel, part.out.cols - first));
+    RowTimesPanel<Element>(part.x.data, part.weight + first * k_count * Element::kBytes, k_count,
+                           cols, part.out.data + first);
+  }
+}
+
+// Whether products of x are computed from packed rows.
+inline bool TakesPackedRows(ConstMatrix x) {
+  return HWY_TARGET != HWY_SCALAR && x.rows > 1 && x.rows <= kUnpackedRows && x.cols % 2 == 0;
+}
+
+#if HWY_TARGET != HWY_SCALAR
+template <class Element>
+void PairProduct(const Part& part) {
+  const std::int64_t k_count = part.x.cols;
+  for (std::int64_t t = 0, rows = 0; t < part.x.rows; t += rows) {
+    rows = std::min(part.x.rows - t, kTileVectors * kVectorRows);
+    const float* x = part.packed + t / kVectorRows * VectorFloats(k_count);
+    const Matrix out = part.out.Rows(t, rows);
+    if (rows == 1) {
+      RowProduct<Element>({part.x.Rows(t, 1), nullptr, part.weight, out});
+    } else if (rows <= kVectorRows) {
+      PackedRowsTimesPanels<Element, 1>(x, part.weight, k_count, out);
+    } else {
+      PackedRowsTimesPanels<Element, kTileVectors>(x, part.weight, k_count, out);
+    }
+  }
+}
+#endif
+
+template <class Element>
+void PartProduct(Part part, [[maybe_unused]] bool pairs) {
+  if (part.x.rows == 1) return RowProduct<Element>(part);
+#if HWY_TARGET != HWY_SCALAR
+  if (pairs) {
+    if (part.packed == nullptr) {
+      float* packed = Scratch(ScratchSlot::kLinearPanel, PackedFloats(part.x));
+      PackRows(part.x, packed);
+      part.packed = packed;
+    }
+    return PairProduct<Element>(part);
+  }
+#endif
+  PackedProduct<Element>(part);
+}
+
+// x by PackRows in the calling thread's scratch, or null where it would not be used.
+const float* PackOnce([[maybe_unused]] ConstMatrix x) {
+#if HWY_TARGET != HWY_SCALAR
+  if (TakesPackedRows(x)) {
+    float* packed = Scratch(ScratchSlot::kLinearRows, PackedFloats(x));
+    PackRows(x, packed);
+    return packed;
+  }
+#endif
+  return nullptr;
+}
+
+// Output columns [16 panel_begin, 16 panel_end) of rows [row_begin, row_end). `packed` is what
+// PackOnce gave for the product's x, or null.
+void RunPanels(const Product& product, [[maybe_unused]] const float* packed,
+               std::int64_t panel_begin, std::int64_t panel_end, std::int64_t row_begin,
+               std::int64_t row_end) {
+  const std::int64_t k_count = product.weight.cols;
+  const std::int64_t first = panel_begin * kPanel;
+  const std::int64_t cols = std::min(panel_end * kPanel, product.weight.rows) - first;
+  const std::int64_t rows = row_end - row_begin;
+  Part part{product.x.Rows(row_begin, rows), nullptr,
+            product.weight.data + first * k_count * SizeOf(product.weight.dtype),
+            product.out.Rows(row_begin, rows).Cols(first, cols)};
+#if HWY_TARGET != HWY_SCALAR
+  if (packed != nullptr && row_begin % kVectorRows == 0) {
+    part.packed = packed + row_begin / kVectorRows * VectorFloats(k_count);
+  }
+#endif
+  const bool pairs = TakesPackedRows(product.x);
   switch (product.weight.dtype) {
     case DType::kBF16:
-      return PanelProduct<Bf16Element>(product, panel, row_begin, row_end);
+      return PartProduct<Bf16Element>(part, pairs);
     case DType::kF16:
-      return PanelProduct<F16Element>(product, panel, row_begin, row_end);
+      return PartProduct<F16Element>(part, pairs);
     default:
-      return PanelProduct<F32Element>(product, panel, row_begin, row_end);
+      return PartProduct<F32Element>(part, pairs);
   }
 }
 
@@ -63,14 +141,15 @@ HWY_AFTER_NAMESPACE();
 namespace kv8::simd {
 namespace {
 
-HWY_EXPORT(RunPanel);
+HWY_EXPORT(RunPanels);
+HWY_EXPORT(PackOnce);
 
 constexpr std::int64_t kPanelColumns = 16;
 // Fewer multiply-adds than this take about 1 us, four times as long as starting and joining a
 // second thread that is still polling (BM_ParallelFor): too little to share out.
 constexpr std::int64_t kSerialMacs = 12 * 1024;
 
-// Rows that are not cut apart, since each part would pack the panel.
+// Rows that are not cut apart: they are one tile, or each part would pack the panel.
 constexpr std::int64_t kGrainRows = 8;
 
 // Work is counted in units of one row times one panel, panel by panel: a product's share of the
@@ -79,31 +158,47 @@ std::int64_t Units(const Product& p) {
   return CeilDiv(p.weight.rows, kPanelColumns) * p.x.rows;
 }
 
-// Units [begin, end) of one product.
-void RunUnits(const Product& product, std::int64_t begin, std::int64_t end) {
+// Units [begin, end) of one product: what is left of the first panel, whole panels, the last's
+// rows.
+void RunUnits(const Product& product, const float* packed, std::int64_t begin, std::int64_t end) {
   const std::int64_t rows = product.x.rows;
   while (begin < end) {
-    const std::int64_t first_row = begin % rows;
-    const std::int64_t count = std::min(rows - first_row, end - begin);
-    HWY_DYNAMIC_DISPATCH(RunPanel)(product, begin / rows, first_row, first_row + count);
+    const std::int64_t panel = begin / rows;
+    const std::int64_t row = begin % rows;
+    const std::int64_t whole = row == 0 ? (end - begin) / rows : 0;
+    const std::int64_t count = whole > 0 ? whole * rows : std::min(rows - row, end - begin);
+    HWY_DYNAMIC_DISPATCH(RunPanels)
+    (product, packed, panel, panel + std::max<std::int64_t>(1, whole), row,
+     row + (whole > 0 ? rows : count));
     begin += count;
   }
 }
 
 // Units [begin, end) of all products, counted one after another.
-void RunUnits(std::span<const Product> products, std::int64_t begin, std::int64_t end) {
+void RunUnits(std::span<const Product> products, const float* packed, std::int64_t begin,
+              std::int64_t end) {
   std::int64_t first = 0;
   for (const Product& product : products) {
     const std::int64_t last = first + Units(product);
-    RunUnits(product, std::max(begin, first) - first, std::min(end, last) - first);
+    RunUnits(product, packed, std::max(begin, first) - first, std::min(end, last) - first);
     first = last;
   }
+}
+
+// Packs the rows of x if all products have the same; else each packs its own, where it is used.
+const float* PackShared(std::span<const Product> products) {
+  const ConstMatrix x = products.front().x;
+  for (const Product& p : products) {
+    if (p.x.data != x.data || p.x.rows != x.rows || p.x.cols != x.cols) return nullptr;
+  }
+  return HWY_DYNAMIC_DISPATCH(PackOnce)(x);
 }
 
 }  // namespace
 
 void RunProducts(std::span<const Product> products) {
-  for (const Product& product : products) RunUnits(product, 0, Units(product));
+  const float* packed = PackShared(products);
+  for (const Product& product : products) RunUnits(product, packed, 0, Units(product));
 }
 
 void RunProducts(ThreadPool& pool, std::span<const Product> products) {
@@ -115,8 +210,10 @@ void RunProducts(ThreadPool& pool, std::span<const Product> products) {
     grain = std::min(grain, std::max<std::int64_t>(1, p.x.rows));
     macs += p.x.rows * p.weight.rows * p.weight.cols;
   }
-  pool.ParallelFor(units, macs < kSerialMacs ? units : grain,
-                   [&](std::int64_t begin, std::int64_t end) { RunUnits(products, begin, end); });
+  const float* packed = PackShared(products);
+  pool.ParallelFor(
+      units, macs < kSerialMacs ? units : grain,
+      [&](std::int64_t begin, std::int64_t end) { RunUnits(products, packed, begin, end); });
 }
 
 void Linear(const OpContext& ctx, ConstMatrix x, std::span<const LinearPart> parts) {

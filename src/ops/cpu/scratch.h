@@ -15,7 +15,8 @@ namespace kv8 {
 /// One buffer per purpose: a caller and the code that it calls must use different slots. Contents
 /// are whatever the last user left.
 enum class ScratchSlot : int {
-  kLinearPanel,  // weight rows of one panel, as floats
+  kLinearPanel,  // weight rows of one panel, as floats, or rows of one product's x
+  kLinearRows,   // rows of the x of a whole call
   kRope,         // cosines and sines of one position
   kHyperMix,
   kMoe,         // activations of the whole batch

@@ -13,7 +13,6 @@
 #define KV8_OPS_CPU_SPARSE_ATTENTION_TASK_H_
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/checked.h"
 #include "ops/cpu/rows.h"
@@ -47,39 +46,11 @@ struct AttentionTask {
 }  // namespace kv8::simd
 #endif  // KV8_OPS_CPU_SPARSE_ATTENTION_TASK_H_
 
-#include "ops/cpu/simd_math-inl.h"
-#include "ops/cpu/simd_pages-inl.h"
-#include "ops/cpu/simd_sums-inl.h"
+#include "ops/cpu/attention_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {
 namespace {
-
-using VF = hn::Vec<hn::ScalableTag<float>>;
-
-// Tokens whose values are added at a time: with the tile, where there is one, half of a first-level
-// cache at head_dim 64.
-constexpr std::int64_t kTileTokens = 64;
-// Tokens whose dot products are taken together; their four sums end in one vector.
-constexpr std::int64_t kScoreTokens = 4;
-// Vectors between asking for one's bytes and using them: a tile is decoded as a whole.
-constexpr std::int64_t kPrefetchTokens = kTileTokens;
-// Every row of a buffer starts at a multiple of this many floats; the rest is zeros.
-constexpr std::int64_t kRowAlign = 16;
-
-struct Buffers {
-  std::int64_t dim;     // head_dim, rounded up
-  std::int64_t stride;  // tokens, rounded up
-  float* q;             // [heads,dim]
-  float* sum;           // [heads,dim]
-  float* tile;          // [kTileTokens,dim]
-  float* scores;        // [heads,stride]
-  // Where vectors lie, in the order of their use:
-  const std::byte** key;    // [stride]: each token's K; padding repeats the last,
-  const std::byte** value;  // [stride]: its V,
-  const std::byte** next;   // [kPrefetchTokens]: the next task's first K
-  const std::byte** row;    // [kTileTokens]: rows of the tile
-};
 
 /// Where one side of the first `count` tokens lies. Repeats the last to fill up; without any, what
 /// stands before `at`.
@@ -100,8 +71,8 @@ void LocateTokens(const AttentionTask& task, KvSide side, std::int64_t count,
   std::fill(at, end, at[-1]);
 }
 
-Buffers MakeBuffers(const AttentionTask& task) {
-  Buffers b;
+AttentionBuffers MakeBuffers(const AttentionTask& task) {
+  AttentionBuffers b;
   b.dim = RoundUp(task.head_dim(), kRowAlign);
   b.stride = RoundUp(task.tokens(), kRowAlign);
   float* p = Scratch(ScratchSlot::kAttention,
@@ -135,17 +106,11 @@ HWY_INLINE void PrefetchVector(const std::byte* at, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; i += kLine) hwy::Prefetch(at + i);
 }
 
-/// Asks for what is used kPrefetchTokens after the vectors at [from, from + count): as many bytes
-/// with the keys as with the values, since memory serves them slower than a pass uses them.
-void PrefetchAfter(const std::byte* const* from, std::int64_t count, std::int64_t bytes) {
-  for (std::int64_t i = 0; i < count; ++i) PrefetchVector(from[i + kPrefetchTokens], bytes);
-}
-
 /// Decodes the vectors at [0, count) into the tile, zeros in the columns after head_dim, and
-/// returns where its rows lie, padded like Buffers::key.
+/// returns where its rows lie, padded like AttentionBuffers::key.
 template <KvDType kType>
 const std::byte* const* DecodeTile(const std::byte* const* at, std::int64_t count,
-                                   std::int64_t head_dim, const Buffers& b) {
+                                   std::int64_t head_dim, const AttentionBuffers& b) {
   for (std::int64_t i = 0; i < count; ++i) {
     float* const to = b.tile + i * b.dim;
     DecodeRun<kType>(at[i], head_dim, to);
@@ -156,131 +121,29 @@ const std::byte* const* DecodeTile(const std::byte* const* at, std::int64_t coun
   return b.row;
 }
 
-/// Dot products of kHeads queries with kScoreTokens keys.
-template <int kHeads, KvDType kType>
-void ScoreTokens(const float* HWY_RESTRICT q, const Buffers& b, std::int64_t dim,
-                 const std::byte* const* keys, float* HWY_RESTRICT scores) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  VF acc[kHeads][kScoreTokens];
-  for (auto& row : acc) {
-    for (VF& sum : row) sum = hn::Zero(d);
-  }
-  for (std::int64_t i = 0; i < dim; i += lanes) {
-    VF query[kHeads];
-    for (int h = 0; h < kHeads; ++h) query[h] = hn::Load(d, q + h * b.dim + i);
-    for (int t = 0; t < kScoreTokens; ++t) {
-      const VF key = LoadPage<kType>(d, keys[t] + i * SizeOf(kType));
-      for (int h = 0; h < kHeads; ++h) acc[h][t] = hn::MulAdd(query[h], key, acc[h][t]);
-    }
-  }
-  for (int h = 0; h < kHeads; ++h) {
-    StoreSums(d, acc[h][0], acc[h][1], acc[h][2], acc[h][3], scores + h * b.stride);
-  }
-}
-
-/// sum[h] += p[h][j] * V[j], tokens ascending, kVectors vectors of columns from `column` on.
-template <int kHeads, int kVectors, KvDType kType>
-void AddValues(const float* HWY_RESTRICT p, const std::byte* const* values, std::int64_t column,
-               const Buffers& b, std::int64_t count, float* HWY_RESTRICT sum) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  VF acc[kHeads][kVectors];
-  for (int h = 0; h < kHeads; ++h) {
-    for (int v = 0; v < kVectors; ++v) acc[h][v] = hn::Load(d, sum + h * b.dim + v * lanes);
-  }
-  for (std::int64_t j = 0; j < count; ++j) {
-    VF weight[kHeads];
-    for (int h = 0; h < kHeads; ++h) weight[h] = hn::Set(d, p[h * b.stride + j]);
-    const std::byte* const from = values[j] + column * SizeOf(kType);
-    for (int v = 0; v < kVectors; ++v) {
-      const VF value = LoadPage<kType>(d, from + v * lanes * SizeOf(kType));
-      for (int h = 0; h < kHeads; ++h) acc[h][v] = hn::MulAdd(weight[h], value, acc[h][v]);
-    }
-  }
-  for (int h = 0; h < kHeads; ++h) {
-    for (int v = 0; v < kVectors; ++v) hn::Store(acc[h][v], d, sum + h * b.dim + v * lanes);
-  }
-}
-
-template <int kHeads, KvDType kType>
-void AddColumns(const float* p, const std::byte* const* values, std::int64_t dim, const Buffers& b,
-                std::int64_t count, float* sum) {
-  constexpr int kVectors = 4;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  std::int64_t i = 0;
-  for (; i + kVectors * lanes <= dim; i += kVectors * lanes) {
-    AddValues<kHeads, kVectors, kType>(p, values, i, b, count, sum + i);
-  }
-  for (; i < dim; i += lanes) AddValues<kHeads, 1, kType>(p, values, i, b, count, sum + i);
-}
-
-/// Scores of the tokens [first, first + count), whose K lie at `keys`. All query heads, three at a
-/// time: 3 x 4 sums, their operands and no more fit 16 registers.
+/// Scores of the tokens [first, first + count), whose K lie at `keys`.
 template <KvDType kType>
-void ScoreHeads(const AttentionTask& task, const Buffers& b, std::int64_t dim, std::int64_t first,
-                std::int64_t count, const std::byte* const* keys) {
+void ScoreHeads(const AttentionTask& task, const AttentionBuffers& b, std::int64_t dim,
+                std::int64_t first, std::int64_t count, const std::byte* const* keys) {
   for (std::int64_t j = 0; j < count; j += kScoreTokens) {
-    PrefetchAfter(b.key + first + j, kScoreTokens, task.pages->layout.token_bytes());
+    for (std::int64_t i = 0; i < kScoreTokens; ++i) {
+      PrefetchVector(b.key[first + j + i + kPrefetchTokens], task.pages->layout.token_bytes());
+    }
     float* const scores = b.scores + first + j;
-    std::int64_t h = 0;
-    for (; h + 3 <= task.heads; h += 3) {
-      ScoreTokens<3, kType>(b.q + h * b.dim, b, dim, keys + j, scores + h * b.stride);
-    }
-    for (; h < task.heads; ++h) {
-      ScoreTokens<1, kType>(b.q + h * b.dim, b, dim, keys + j, scores + h * b.stride);
-    }
+    ForHeads(task.heads, [&](auto some, std::int64_t h) HWY_ATTR {
+      ScoreTokens<some, kType>(b.q + h * b.dim, b, dim, keys + j, scores + h * b.stride);
+    });
   }
 }
 
 template <KvDType kType>
-void AddHeads(const AttentionTask& task, const Buffers& b, std::int64_t dim, std::int64_t first,
-              std::int64_t count, const std::byte* const* values) {
+void AddHeads(const AttentionTask& task, const AttentionBuffers& b, std::int64_t dim,
+              std::int64_t first, std::int64_t count, const std::byte* const* values) {
   const float* const p = b.scores + first;
-  const std::int64_t bytes = task.pages->layout.token_bytes();
-  std::int64_t fetched = 0;
-  std::int64_t h = 0;
-  for (; h + 3 <= task.heads; h += 3) {
-    const std::int64_t share = CeilDiv(3 * count, task.heads);
-    PrefetchAfter(b.value + first + fetched, std::min(share, count - fetched), bytes);
-    fetched += std::min(share, count - fetched);
-    AddColumns<3, kType>(p + h * b.stride, values, dim, b, count, b.sum + h * b.dim);
-  }
-  PrefetchAfter(b.value + first + fetched, count - fetched, bytes);
-  for (; h < task.heads; ++h) {
-    AddColumns<1, kType>(p + h * b.stride, values, dim, b, count, b.sum + h * b.dim);
-  }
-}
-
-/// Turns dot products into exp(factor * (s - max s)) and returns their sum; entries from `tokens`
-/// to the stride are padding.
-float SoftmaxNumerators(float* HWY_RESTRICT scores, std::int64_t tokens, std::int64_t stride,
-                        float factor) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  for (std::int64_t j = 0; j < tokens; j += lanes) {
-    hn::Store(hn::Mul(hn::Load(d, scores + j), hn::Set(d, factor)), d, scores + j);
-  }
-  std::fill(scores + tokens, scores + stride, kLowest);
-  VF max = hn::Set(d, kLowest);
-  for (std::int64_t j = 0; j < stride; j += lanes) max = hn::Max(hn::Load(d, scores + j), max);
-  max = hn::MaxOfLanes(d, max);
-  VF sum = hn::Zero(d);
-  for (std::int64_t j = 0; j < stride; j += lanes) {
-    const VF e = Exp(d, hn::Sub(hn::Load(d, scores + j), max));
-    hn::Store(e, d, scores + j);
-    sum = hn::Add(sum, e);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
-/// out = sum * scale * sigmoid(gate)
-void StoreGated(const float* HWY_RESTRICT sum, float scale, const float* HWY_RESTRICT gate,
-                std::int64_t count, float* HWY_RESTRICT out) {
-  ForEachVector(hn::ScalableTag<float>(), count, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto scaled = hn::Mul(hn::LoadU(d, sum + i), hn::Set(d, scale));
-    hn::StoreU(hn::Mul(scaled, Sigmoid(d, hn::LoadU(d, gate + i))), d, out + i);
+  const ValueRun run{values, count, b.value + first + kPrefetchTokens,
+                     SizeOf(task.pages->layout.dtype)};
+  ForHeads(task.heads, [&](auto some, std::int64_t h) HWY_ATTR {
+    AddColumns<some, kType>(p + h * b.stride, run, dim, b, b.sum + h * b.dim);
   });
 }
 
@@ -289,7 +152,7 @@ template <KvDType kType, bool kTiled>
 void Attend(const AttentionTask& task) {
   constexpr KvDType kUsed = kTiled ? KvDType::kFp32 : kType;
   const std::int64_t tokens = task.tokens();
-  const Buffers b = MakeBuffers(task);
+  const AttentionBuffers b = MakeBuffers(task);
   const std::int64_t dim = kTiled ? b.dim : task.head_dim();
   const auto for_each_tile = [&](const std::byte* const* at, const auto& body) {
     for (std::int64_t first = 0; first < tokens; first += kTileTokens) {

@@ -34,6 +34,13 @@ inline constexpr int kStrips = kPanel / kStripLanes;
 
 // Rows are transposed as 32-bit words; an Element type knows the weights in a word. Of two 16-bit
 // ones, the even k is the low half.
+template <class Word>
+HWY_INLINE Word LoadWord(const std::byte* p) {
+  Word word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+
 struct Bf16Element {
   static constexpr int kBytes = 2;
   static float Decode(const std::byte* p) {
@@ -48,6 +55,19 @@ struct Bf16Element {
     w[0] = hn::BitCast(d, hn::ShiftLeft<16>(word));
     w[1] = hn::BitCast(d, hn::And(word, hn::Set(du, 0xFFFF0000u)));
   }
+#if HWY_TARGET != HWY_SCALAR
+  // The two weights of one word in turn, in all lanes.
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
+    constexpr std::uint8_t kNone = 0x80;
+    HWY_ALIGN static constexpr std::uint8_t kBytesOfLanes[16] = {
+        kNone, kNone, 0, 1, kNone, kNone, 2, 3, kNone, kNone, 0, 1, kNone, kNone, 2, 3};
+    const hn::Repartition<std::uint8_t, D> d8;
+    const auto word =
+        hn::BitCast(d8, hn::Set(hn::RebindToUnsigned<D>(), LoadWord<std::uint32_t>(p)));
+    return hn::BitCast(d, hn::TableLookupBytesOr0(word, hn::LoadDup128(d8, kBytesOfLanes)));
+  }
+#endif
 };
 
 struct F16Element {
@@ -58,10 +78,9 @@ struct F16Element {
     return DecodeFp16(code);
   }
   // Codes in the low halves of the lanes.
-  template <class VU>
-  static HWY_INLINE StripVec ToFloat(VU code) {
-    const Strip d;
-    const hn::RebindToUnsigned<Strip> du;
+  template <class D, class VU>
+  static HWY_INLINE hn::Vec<D> ToFloat(D d, VU code) {
+    const hn::RebindToUnsigned<D> du;
     const auto magnitude = hn::And(code, hn::Set(du, 0x7FFFu));
     const auto sign = hn::ShiftLeft<16>(hn::Xor(code, magnitude));
     // With the exponent field moved to a float's place only its bias is off by 112; the product
@@ -69,17 +88,32 @@ struct F16Element {
     const auto shifted = hn::ShiftLeft<13>(magnitude);
     const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(d, shifted), hn::Set(d, 0x1p112f)));
     const auto special = hn::Or(shifted, hn::Set(du, 0x7F800000u));
-    const auto is_special = hn::Gt(hn::BitCast(hn::RebindToSigned<Strip>(), magnitude),
-                                   hn::Set(hn::RebindToSigned<Strip>(), 0x7BFF));
+    const auto is_special = hn::Gt(hn::BitCast(hn::RebindToSigned<D>(), magnitude),
+                                   hn::Set(hn::RebindToSigned<D>(), 0x7BFF));
     const auto value = hn::IfThenElse(hn::RebindMask(du, is_special), special, finite);
     return hn::BitCast(d, hn::Or(value, sign));
   }
   template <class VU>
   static HWY_INLINE void Split(VU word, StripVec* w) {
     const hn::RebindToUnsigned<Strip> du;
-    w[0] = ToFloat(hn::And(word, hn::Set(du, 0xFFFFu)));
-    w[1] = ToFloat(hn::ShiftRight<16>(word));
+    w[0] = ToFloat(Strip(), hn::And(word, hn::Set(du, 0xFFFFu)));
+    w[1] = ToFloat(Strip(), hn::ShiftRight<16>(word));
   }
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
+    const hn::Rebind<hwy::float16_t, D> codes;
+    const hn::Repartition<std::uint32_t, decltype(codes)> words;
+    return hn::PromoteTo(d, hn::BitCast(codes, hn::Set(words, LoadWord<std::uint32_t>(p))));
+  }
+#elif HWY_TARGET != HWY_SCALAR
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
+    const hn::RebindToUnsigned<D> du;
+    const auto word = hn::Set(du, LoadWord<std::uint32_t>(p));
+    return ToFloat(d, hn::OddEven(hn::ShiftRight<16>(word), hn::And(word, hn::Set(du, 0xFFFFu))));
+  }
+#endif
 };
 
 struct F32Element {
@@ -93,6 +127,13 @@ struct F32Element {
   static HWY_INLINE void Split(VU word, StripVec* w) {
     w[0] = hn::BitCast(Strip(), word);
   }
+#if HWY_TARGET != HWY_SCALAR
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
+    const hn::Repartition<std::uint64_t, D> words;
+    return hn::BitCast(d, hn::Set(words, LoadWord<std::uint64_t>(p)));
+  }
+#endif
 };
 
 template <class Element>

@@ -67,7 +67,7 @@ TEST(Linear, BitsDependOnTheRowAlone) {
       ForEachSimdTarget([&] {
         const std::vector<float> here = test.Run(simd::Linear);
         for (const int threads : {2, 3}) ExpectSameBits(test.Run(simd::Linear, threads), here);
-        for (const std::int64_t count : {1, 2, 3, 17, 64}) {
+        for (const std::int64_t count : {1, 2, 3, 8, 17, 33, 64}) {
           const std::int64_t begin = 65 - count;
           const std::vector<float> some = test.Run(simd::Linear, 2, begin, count);
           const std::size_t at = static_cast<std::size_t>(begin * 262);
@@ -82,25 +82,27 @@ TEST(Linear, BitsDependOnTheRowAlone) {
 /// Even k ascending, plus odd k ascending, one fused multiply-add each: checked on the targets that
 /// have one.
 TEST(Linear, SumsInTheStatedOrder) {
-  Case test(DType::kF32, 4, 75, 24);
-  std::vector<float> weights = RandomValues(24 * 75, 9);
-  test.first = StoredWeight(DType::kF32, 24, 75, weights);
-  ForEachSimdTarget([&] {
-    if ((hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON)) == 0) return;
-    for (const std::int64_t rows : {1, 4}) {
-      const std::vector<float> out = test.Run(simd::Linear, 1, 0, rows);
-      for (std::int64_t t = 0; t < rows; ++t) {
-        for (std::int64_t n = 0; n < 24; ++n) {
-          float sum[2] = {0, 0};
-          for (std::int64_t k = 0; k < 75; ++k) {
-            sum[k % 2] = std::fma(test.x[static_cast<std::size_t>(t * 78 + k)],
-                                  weights[static_cast<std::size_t>(n * 75 + k)], sum[k % 2]);
+  for (const std::int64_t depth : {75, 76}) {
+    Case test(DType::kF32, 4, depth, 24);
+    const std::vector<float> weights = RandomValues(24 * depth, 9);
+    test.first = StoredWeight(DType::kF32, 24, depth, weights);
+    ForEachSimdTarget([&] {
+      if ((hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON)) == 0) return;
+      for (const std::int64_t rows : {1, 4}) {
+        const std::vector<float> out = test.Run(simd::Linear, 1, 0, rows);
+        for (std::int64_t t = 0; t < rows; ++t) {
+          for (std::int64_t n = 0; n < 24; ++n) {
+            float sum[2] = {0, 0};
+            for (std::int64_t k = 0; k < depth; ++k) {
+              sum[k % 2] = std::fma(test.x[static_cast<std::size_t>(t * (depth + 3) + k)],
+                                    weights[static_cast<std::size_t>(n * depth + k)], sum[k % 2]);
+            }
+            ASSERT_EQ(out[static_cast<std::size_t>(t * 26 + n)], sum[0] + sum[1]) << t << ' ' << n;
           }
-          ASSERT_EQ(out[static_cast<std::size_t>(t * 26 + n)], sum[0] + sum[1]) << t << ' ' << n;
         }
       }
-    }
-  });
+    });
+  }
 }
 
 TEST(Linear, ExactForSmallIntegers) {
