@@ -7,8 +7,8 @@
 namespace kv8 {
 namespace {
 
-template <class T>
-std::span<T> Piece(std::vector<T>& all, std::int64_t begin, std::int64_t count) {
+template <class Vector>
+auto Piece(Vector& all, std::int64_t begin, std::int64_t count) {
   return std::span(all).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/aligned.h"
 #include "kv8/types.h"
 #include "tensor/layer_config.h"
 
@@ -63,7 +64,7 @@ class SequenceState {
 
  private:
   StateLayout layout_;
-  std::vector<float> floats_;  // per GDN layer conv then state; then PLE convs; then index rings
+  AlignedVector<float> floats_;  // per GDN layer conv then state; then PLE convs; then index rings
   std::vector<TokenId> context_;
 };
 

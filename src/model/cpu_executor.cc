@@ -95,8 +95,9 @@ void CpuExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows
                  Matrix(streams_.data(), std::ssize(ids), width_));
 }
 
-ConstMatrix CpuExecutor::Gather(const std::vector<float>& streams,
-                                std::span<const std::int64_t> rows, std::vector<float>& to) const {
+ConstMatrix CpuExecutor::Gather(const AlignedVector<float>& streams,
+                                std::span<const std::int64_t> rows,
+                                AlignedVector<float>& to) const {
   float* next = to.data();
   for (const std::int64_t row : rows) {
     next = std::copy_n(streams.data() + row * width_, width_, next);

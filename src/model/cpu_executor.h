@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "kvcache/sequence_state.h"
 #include "model/executor.h"
@@ -41,8 +42,8 @@ class CpuExecutor final : public Executor {
   std::span<const SequenceRows> Sequences(std::span<const SlotRows> items, bool with_trail);
   ForwardContext Context() { return ForwardContext{OpContext{pool_}, cache_, workspace_}; }
   /// Copies the given rows of `streams` to token_streams_.
-  ConstMatrix Gather(const std::vector<float>& streams, std::span<const std::int64_t> rows,
-                     std::vector<float>& to) const;
+  ConstMatrix Gather(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
+                     AlignedVector<float>& to) const;
 
   const Model& model_;
   const std::int64_t width_;  // S*H, of a row's residual streams
@@ -53,11 +54,11 @@ class CpuExecutor final : public Executor {
   std::vector<SequenceState> states_;  // by slot
   std::vector<SequenceState> trails_;  // by slot, `drafts_` each
   std::vector<SequenceRows> sequences_;
-  std::vector<float> streams_;        // [max_rows,S*H]
-  std::vector<float> token_streams_;  // [logit_rows,S*H]
-  std::vector<float> logits_;         // [logit_rows,V]
-  std::vector<float> draft_input_;    // [max_rows,S*H]; empty without a draft head
-  std::vector<float> draft_streams_;  // [max_rows,S*H]; likewise
+  AlignedVector<float> streams_;        // [max_rows,S*H]
+  AlignedVector<float> token_streams_;  // [logit_rows,S*H]
+  AlignedVector<float> logits_;         // [logit_rows,V]
+  AlignedVector<float> draft_input_;    // [max_rows,S*H]; empty without a draft head
+  AlignedVector<float> draft_streams_;  // [max_rows,S*H]; likewise
 };
 
 }  // namespace kv8

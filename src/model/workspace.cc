@@ -12,13 +12,11 @@ std::array<Workspace::Field, Workspace::kFields> Workspace::Fields() {
   const std::int64_t queries = static_cast<std::int64_t>(q.query_heads) * q.head_dim;
   const std::int64_t keys = static_cast<std::int64_t>(q.kv_heads) * q.head_dim;
   const std::int64_t index = static_cast<std::int64_t>(q.index_heads) * q.index_dim;
+  // The narrow ones last, so that rows of the others begin at cache lines where widths allow it.
   return {Field{&x, hidden},
           {&y, hidden},
-          {&inject, config_.streams},
           {&qkv, g.conv_channels()},
           {&z, values},
-          {&b, g.value_heads},
-          {&a, g.value_heads},
           {&query_gate, 2 * queries},
           {&query, queries},
           {&key, keys},
@@ -27,7 +25,10 @@ std::array<Workspace::Field, Workspace::kFields> Workspace::Fields() {
           {&index_query, index},
           {&core, std::max(values, queries)},
           {&draft_hidden, config_.streams * hidden},
-          {&draft_embedding, hidden}};
+          {&draft_embedding, hidden},
+          {&inject, config_.streams},
+          {&b, g.value_heads},
+          {&a, g.value_heads}};
 }
 
 void Workspace::Resize(std::int64_t rows) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/aligned.h"
 #include "checkpoint/model_config.h"
 #include "ops/gdn.h"
 #include "ops/ple.h"
@@ -60,7 +61,7 @@ class Workspace {
   std::array<Field, kFields> Fields();
 
   ModelConfig config_;
-  std::vector<float> floats_;
+  AlignedVector<float> floats_;
   std::vector<std::int32_t> selected_;
 };
 

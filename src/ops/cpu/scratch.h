@@ -7,6 +7,8 @@
 #include <new>
 #include <type_traits>
 
+#include "base/aligned.h"
+
 namespace kv8 {
 
 /// Memory that an op needs only while it runs. Buffers belong to the calling thread and keep their
@@ -37,7 +39,7 @@ enum class ScratchSlot : int {
 namespace scratch_detail {
 
 inline void* Bytes(ScratchSlot slot, std::int64_t bytes) {
-  constexpr std::align_val_t kAlign{64};
+  constexpr std::align_val_t kAlign{kCacheLine};
   struct Free {
     void operator()(std::byte* p) const { ::operator delete(p, kAlign); }
   };
