@@ -124,10 +124,15 @@ __device__ __forceinline__ unsigned E4M3ToHalf2(unsigned codes) {
 //
 // Before sm_80 the copy is done when the call returns, and groups need no waiting.
 
+/// An address of shared memory, as instructions take it.
+__device__ __forceinline__ unsigned SharedAddress(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
 /// Starts to copy 16 bytes, or writes zeros when not `valid`; then `from` is not read.
 __device__ __forceinline__ void CopyToShared16(void* to, const unsigned char* from, bool valid) {
 #if __CUDA_ARCH__ >= 800
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const unsigned address = SharedAddress(to);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
                : "r"(address), "l"(from), "r"(valid ? 16 : 0)

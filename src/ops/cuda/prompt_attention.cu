@@ -1,6 +1,7 @@
 // Sparse attention for prompts: one block per group of rows and K/V head, a warp per row. The pages
 // that any row selects pass through shared memory once (prompt_pages.cuh); each warp takes its own
-// out of them (prompt_row.cuh). Contract: prompt_attention.h.
+// out of them (prompt_queue.cuh) and multiplies them (prompt_row.cuh). Contract:
+// prompt_attention.h.
 #include "ops/cuda/prompt_attention.h"
 
 #include "ops/cuda/prompt_pages.cuh"
@@ -17,10 +18,9 @@ namespace {
 template <PageType kType, int kDim>
 __device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int heads) {
   using W = Work<kType, kDim>;
-  constexpr unsigned kStageMask = (1u << W::kStagePages) - 1;
-  constexpr unsigned kEveryFourth = 0x11111111u;
+  using Queue = PageQueue<kType, kDim>;
   const int stages = (w.list.count + W::kStagePages - 1) / W::kStagePages;
-  const int window = min(max(w.stages - 2, 1), 32 / W::kStagePages);
+  const int window = min(max(w.stages - 2, 1), Queue::kMaxStages);
   const int ahead = window + max((w.stages - window) / 2, 1) - 1;
   Cursor now, seen, next;  // of `stage`, of the end of its window, and of what is copied then
   for (int stage = 0; stage < ahead; ++stage) {
@@ -28,19 +28,13 @@ __device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int
     next.Advance(w.stages);
   }
   row.Load(w, min(w.group.begin + w.warp, w.group.begin + w.group.count - 1), heads);
-  const unsigned key_kind = kEveryFourth << (w.lane() / 8),
-                 value_kind = kEveryFourth << (w.lane() % 4);
-  const int open_tokens = w.OpenTokens(min(w.warp, w.group.count - 1));
-  // Pages of the window that are the row's and not done, of the kind that this lane reads as keys
-  // or as values.
-  unsigned keys = 0, values = 0;
+  Queue queue(w);
   unsigned coming = OwnPages(w, 0);  // of the stage that is looked at next: read long before
   const auto look_at = [&](int stage, int place) {
     if (stage >= stages) return;
-    const unsigned own = coming << (place * W::kStagePages);
     w.Full(seen.slot).Wait(seen.parity);
+    queue.Extend(w, coming, stage, seen.slot, place);
     seen.Advance(w.stages);
-    keys |= own & key_kind, values |= own & value_kind;
     if (stage + 1 < stages) coming = OwnPages(w, stage + 1);
   };
   for (int i = 0; i + 1 < window; ++i) look_at(i, i);
@@ -51,27 +45,12 @@ __device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int
       next.Advance(w.stages);
     }
     look_at(stage + window - 1, window - 1);
-    const bool whole = (stage + window) * W::kStagePages <= w.list.selected;
-    const auto offset = [&](int bit, int side) {
-      const auto at = static_cast<unsigned>((now.slot * W::kStagePages + bit) * W::kPageBytes);
-      // Behind the ring's end its beginning follows; before that the difference is huge.
-      return bit < 0 ? w.Zeros()
-                     : static_cast<int>(min(at, at - static_cast<unsigned>(w.Zeros()))) + side;
-    };
-    while (__any_sync(kFullWarp, (values & kStageMask) != 0)) {
-      int key[kDeep], value[kDeep], tokens[kDeep];
-#pragma unroll
-      for (int n = 0; n < kDeep; ++n) {
-        const int key_bit = __ffs(keys) - 1, value_bit = __ffs(values) - 1;
-        key[n] = offset(key_bit, 0);
-        value[n] = offset(value_bit, W::kSideBytes);
-        const bool open = stage * W::kStagePages + value_bit >= w.list.selected;
-        tokens[n] = value_bit < 0 ? 0 : (open ? open_tokens : kPageTokens);
-        keys &= keys - 1, values &= values - 1;
-      }
-      row.Add(w.ring, key, value, tokens, whole);
+    queue.Advance();
+    const bool closed = (stage + window) * W::kStagePages <= w.list.selected;
+    for (; queue.Due(); queue.Pop()) {
+      if (!queue.Full()) queue.Fill(w);
+      row.Add(w, queue.Front(), closed && queue.Full());
     }
-    keys >>= W::kStagePages, values >>= W::kStagePages;
     w.Empty(now.slot).Arrive();
     now.Advance(w.stages);
   }
@@ -79,11 +58,11 @@ __device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int
 
 template <PageType kType, int kDim>
 __device__ void Attend(const PromptAttentionArgs& args) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  extern __shared__ __align__(128) unsigned char shared[];
   Work<kType, kDim> w(args, shared);
   if (w.sequence < 0) return;
   const int heads = w.a.query_heads / w.a.kv.kv_heads;
-  for (int i = static_cast<int>(threadIdx.x) * 4; i < w.kSideBytes; i += kThreads * 4) {
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < w.kPageBytes; i += kThreads * 4) {
     *reinterpret_cast<unsigned*>(w.ring + w.Zeros() + i) = 0;
   }
   if (static_cast<int>(threadIdx.x) < w.stages) {

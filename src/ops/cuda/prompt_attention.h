@@ -58,15 +58,18 @@ inline constexpr std::int32_t PromptListPages(std::int32_t budget_blocks) {
 /// What a warp keeps of its own in shared memory: queries that do not fit into registers, and then
 /// 64 dimensions of the output of 16 heads.
 inline constexpr std::int32_t kPromptScratchBytes = 4096;
+/// And a queue of so many words, of the pages that it takes next.
+inline constexpr std::int32_t kPromptQueuePages = 64;
 
-/// Dynamic shared memory of a launch: the stages; one side of a page of zeros; queries; two
-/// barriers of 8 bytes a stage; the list, 5 bytes an entry; sums.
+/// Dynamic shared memory of a launch: the stages; a page of zeros; queries; two barriers of 8 bytes
+/// a stage; the list, 5 bytes an entry; a sum and a queue for each warp.
 inline constexpr std::int64_t PromptSharedBytes(std::int32_t head_dim, PageType type,
                                                 std::int32_t budget_blocks, std::int32_t stages) {
   const std::int64_t page = PromptPageBytes(head_dim, type);
-  return stages * PromptStagePages(head_dim, type) * page + page / 2 +
+  return stages * PromptStagePages(head_dim, type) * page + page +
          kPromptGroupRows * kPromptScratchBytes + kMaxPromptStages * 16 +
-         std::int64_t{5} * PromptListPages(budget_blocks) + 4 * kPromptGroupRows;
+         std::int64_t{5} * PromptListPages(budget_blocks) +
+         4 * kPromptGroupRows * (1 + kPromptQueuePages);
 }
 
 /// Stages on a device that gives a block `shared_bytes` of shared memory; below kMinPromptStages it

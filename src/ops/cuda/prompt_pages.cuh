@@ -52,9 +52,10 @@ struct Barrier {
   }
 };
 
-/// The turn of a token's V: two tokens of each of four pages are read together.
+/// The turn of a token's V: the tokens of two pages are read together, and meet no other's banks
+/// where one of the pages has an even place and one an odd one.
 __device__ __forceinline__ int ValueTurn(int page, int token) {
-  return page % 4 * 2 + token % 2;
+  return page % 2 * kPageTokens + token;
 }
 
 /// Pages of a group: those that any row selects, ascending, then each row's open page.
@@ -84,7 +85,8 @@ struct Work {
   uint4* const scratch;       // of each warp: fragments of queries, then output
   unsigned char* const barriers;
   PageList list;
-  int* const sums;  // [warps]
+  int* const sums;         // [warps]
+  unsigned* const queues;  // [warps][kPromptQueuePages]
 
   __device__ Work(const PromptAttentionArgs& args, unsigned char* shared)
       : a(args.attention),
@@ -94,21 +96,21 @@ struct Work {
         sequence(a.rows.sequence[group.begin]),
         stages(args.stages),
         ring(shared),
-        scratch(reinterpret_cast<uint4*>(shared + Zeros() + kSideBytes)),
-        barriers(shared + Zeros() + kSideBytes + kWarps * kPromptScratchBytes),
+        scratch(reinterpret_cast<uint4*>(shared + Zeros() + kPageBytes)),
+        barriers(shared + Zeros() + kPageBytes + kWarps * kPromptScratchBytes),
         list{reinterpret_cast<std::uint32_t*>(barriers + 16 * kMaxPromptStages),
              reinterpret_cast<unsigned char*>(list.page + PromptListPages(a.budget_blocks)) +
-                 4 * kWarps,
+                 4 * kWarps * (1 + kPromptQueuePages),
              0, 0, 0},
-        sums(reinterpret_cast<int*>(list.page + PromptListPages(a.budget_blocks))) {}
+        sums(reinterpret_cast<int*>(list.page + PromptListPages(a.budget_blocks))),
+        queues(reinterpret_cast<unsigned*>(sums + kWarps)) {}
 
-  /// Where in the ring one side of a page of zeros is.
+  /// Where, behind the ring, a page of zeros is.
   __device__ int Zeros() const { return stages * kStagePages * kPageBytes; }
 
   /// End when a stage of the ring is there, and when all rows are done with it.
   __device__ Barrier Full(int slot) const {
-    return {static_cast<unsigned>(__cvta_generic_to_shared(barriers)) +
-            static_cast<unsigned>(slot) * 16};
+    return {SharedAddress(barriers) + static_cast<unsigned>(slot) * 16};
   }
   __device__ Barrier Empty(int slot) const { return {Full(slot).address + 8}; }
 

@@ -1,12 +1,9 @@
 // A row of a prompt in sparse attention: a warp's products and softmax.
 #pragma once
 
-#include "ops/cuda/prompt_pages.cuh"
+#include "ops/cuda/prompt_queue.cuh"
 
 namespace kv8::cuda {
-
-/// A warp takes four kinds of pages, and so many of each, at a time.
-inline constexpr int kDeep = 2;
 
 /// How much larger than the largest score that the sums relate to a score may be, as a power of
 /// two, before they are put in relation to it: weights are FP16.
@@ -21,6 +18,7 @@ struct Row {
 
   static constexpr unsigned kOnes = 0x3C003C00;  // FP16
   static constexpr int kSteps = kDim / 16;
+  static constexpr int kPerLoad = kType == PageType::kE4M3 ? 4 : 2;  // products, of V
   static constexpr int kHeld = kDim == 256 ? 8 : kSteps;
   static_assert((kSteps - kHeld) * 512 <= kPromptScratchBytes);
 
@@ -83,14 +81,14 @@ struct Row {
     }
   }
 
-  /// scores[n][u], column 2 t + c: q . K of token 2 u + c of a page. `keys` are the pages of column
-  /// g, those of kind g / 2.
-  __device__ __forceinline__ void Score(const unsigned char* ring, const int (&keys)[kDeep],
+  /// scores[n][u], column c: q . K of token c % 4 of page 4 n + 2 u + c / 4. `keys[n][u]` is where
+  /// the page of column g is.
+  __device__ __forceinline__ void Score(const unsigned char* ring, const int (&keys)[kDeep][2],
                                         float (&scores)[kDeep][2][4]) const {
     const int g = lane() / 4, t = lane() % 4;
     // Pieces j of even and of odd j; turns reach no further.
-    const int place[2] = {TileByte<W::kRowBytes>(g % 2, 16 * t, TurnOfKey(g)),
-                          TileByte<W::kRowBytes>(g % 2, 16 * (4 + t), TurnOfKey(g))};
+    const int place[2] = {TileByte<W::kRowBytes>(g % 4, 16 * t, TurnOfKey(g)),
+                          TileByte<W::kRowBytes>(g % 4, 16 * (4 + t), TurnOfKey(g))};
 #pragma unroll
     for (int j = 0; j < K::kPieces; ++j) {
       uint4 piece[kDeep][2];
@@ -98,8 +96,8 @@ struct Row {
       for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
         for (int u = 0; u < 2; ++u) {
-          piece[n][u] = *reinterpret_cast<const uint4*>(ring + keys[n] + place[j % 2] +
-                                                        j / 2 * 128 + 2 * u * W::kRowBytes);
+          piece[n][u] =
+              *reinterpret_cast<const uint4*>(ring + keys[n][u] + place[j % 2] + j / 2 * 128);
         }
       }
       uint2 operands[K::kStepsPerPiece][kDeep][2];
@@ -155,17 +153,17 @@ struct Row {
     for (auto& tile : values) relate(tile);
   }
 
-  /// Scores of the lane's own pages become FP16 weights; `there`: whether a page is one.
+  /// Scores become FP16 weights.
   __device__ __forceinline__ void Weigh(const float (&scores)[kDeep][2][4],
-                                        const bool (&there)[kDeep], unsigned (&weights)[kDeep][4]) {
-    float top[2] = {-Infinity(), -Infinity()};
+                                        unsigned (&weights)[kDeep][4]) {
+    float top[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
+      top[r] = -Infinity();
 #pragma unroll
-      for (int n = 0; n < kDeep; ++n) {
-        const float largest = fmaxf(fmaxf(scores[n][0][2 * r], scores[n][0][2 * r + 1]),
-                                    fmaxf(scores[n][1][2 * r], scores[n][1][2 * r + 1]));
-        if (there[n]) top[r] = fmaxf(top[r], largest);
+      for (int i = 0; i < 2 * kDeep; ++i) {
+        const float* const two = scores[i / 2][i % 2] + 2 * r;
+        top[r] = fmaxf(top[r], fmaxf(two[0], two[1]));
       }
       top[r] *= factor[r];
     }
@@ -173,77 +171,97 @@ struct Row {
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float shift = there[n] ? -base[r] : -Infinity();
-#pragma unroll
-        for (int u = 0; u < 2; ++u) {
-          weights[n][2 * u + r] = PackHalf2(Exp2(fmaf(scores[n][u][2 * r], factor[r], shift)),
-                                            Exp2(fmaf(scores[n][u][2 * r + 1], factor[r], shift)));
-        }
+      for (int i = 0; i < 4; ++i) {
+        const int r = i % 2;
+        const float* const two = scores[n][i / 2] + 2 * r;
+        weights[n][i] = PackHalf2(Exp2(fmaf(two[0], factor[r], -base[r])),
+                                  Exp2(fmaf(two[1], factor[r], -base[r])));
       }
       MmaFp16(sums, weights[n], kOnes, kOnes);
     }
   }
 
-  /// kDeep pages of each kind, by where they are in the ring: `keys` are column g's, `vectors` the
-  /// lane's own, those of kind t, of which tokens[n] count. `whole`: of no page only some.
-  __device__ __forceinline__ void Add(const unsigned char* ring, const int (&keys)[kDeep],
-                                      const int (&vectors)[kDeep], const int (&tokens)[kDeep],
-                                      bool whole) {
-    float scores[kDeep][2][4] = {};
-    Score(ring, keys, scores);
-    if (!whole) Cut(scores, tokens);
-    bool there[kDeep];
+  /// kTakenPages `pages`. `whole`: all of their tokens count.
+  __device__ __forceinline__ void Add(const W& w, const PagePlace* pages, bool whole) {
+    int keys[kDeep][2];
 #pragma unroll
-    for (int n = 0; n < kDeep; ++n) there[n] = tokens[n] > 0;
-    unsigned weights[kDeep][4];
-    Weigh(scores, there, weights);
-    // As matrix units read V, this lane's row is of kind lane % 8 / 2.
+    for (int i = 0; i < 2 * kDeep; ++i) {
+      keys[i / 2][i % 2] = pages[2 * i + lane() / 16].Offset();
+    }
+    float scores[kDeep][2][4] = {};
+    Score(w.ring, keys, scores);
+    if (!whole) Cut(w, pages, scores);
+    int vectors[kDeep];  // read before the softmax, which does not wait for them
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
-      AddValues(ring + __shfl_sync(kFullWarp, vectors[n], lane() % 8 / 2), weights[n]);
+      vectors[n] = pages[4 * n + lane() / 8 % 2 * 2 + lane() % 8 / 4].Offset();
     }
-  }
-
-  /// values += weights . V of four pages. Lane 8 m + r gives the address of row r of matrix m,
-  /// which is a token of `page`.
-  __device__ __forceinline__ void AddValues(const unsigned char* page,
-                                            const unsigned (&weights)[4]) {
-    const int row = lane() % 8, token = lane() / 8 % 2 * 2 + row % 2;
-    const unsigned char* const from = page + token * W::kRowBytes;
+    unsigned weights[kDeep][4];
+    Weigh(scores, weights);
 #pragma unroll
-    for (int piece = 0; piece < W::kRowBytes / 16; piece += 2) {
+    for (int n = 0; n < kDeep; ++n) AddValues(w.ring, vectors[n], weights[n]);
+  }
+
+  /// values += weights . V of four pages. Lane 8 m + r gives the address of row r of matrix m:
+  /// token r % 4 of the page at `offset`. A load's operands are made before the last one's are
+  /// used.
+  __device__ __forceinline__ void AddValues(const unsigned char* ring, int offset,
+                                            const unsigned (&weights)[4]) {
+    const int token = lane() % 4, turn = ValueTurn(offset / W::kPageBytes, token);
+    const unsigned from = SharedAddress(ring) + static_cast<unsigned>(offset) + W::kSideBytes +
+                          TileByte<W::kRowBytes>(token, lane() / 16 * 16, turn);
+    const auto load = [&](int i, unsigned(&operands)[2 * kPerLoad]) {
       unsigned v[4];
-      // Turns do not reach past eight pieces.
-      LoadTransposed(v, from + piece / 8 * 128 +
-                            TileByte<W::kRowBytes>(0, (piece % 8 + lane() / 16) * 16, row));
-      AddPiece(piece, weights, v[0], v[1]);
-      AddPiece(piece + 1, weights, v[2], v[3]);
+      // Turns do not reach past eight pieces, to which tokens are aligned.
+      LoadTransposed(v, (from ^ (i % 4 * 32)) + i / 4 * 128);
+      ToOperands(v, operands);
+    };
+    constexpr int kLoads = W::kRowBytes / 32;
+    unsigned operands[2][2 * kPerLoad];
+    load(0, operands[0]);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      if (i + 1 < kLoads) load(i + 1, operands[(i + 1) % 2]);
+#pragma unroll
+      for (int j = 0; j < kPerLoad; ++j) {
+        MmaFp16(values[kPerLoad * i + j], weights, operands[i % 2][2 * j],
+                operands[i % 2][2 * j + 1]);
+      }
     }
   }
 
-  /// The same for 16 bytes of a token. Of E4M3 two dimensions of a token travel as one value: one
-  /// product takes the even ones, one the odd ones.
-  __device__ __forceinline__ void AddPiece(int piece, const unsigned (&weights)[4], unsigned low,
-                                           unsigned high) {
+  /// What a load of V brings, 32 bytes of each token, as operands of kPerLoad products. Of E4M3 two
+  /// dimensions of a token travel as one value: one product takes the even ones, one the odd ones.
+  __device__ __forceinline__ static void ToOperands(const unsigned (&v)[4],
+                                                    unsigned (&operands)[2 * kPerLoad]) {
     if constexpr (kType == PageType::kFp16) {
-      MmaFp16(values[piece], weights, low, high);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) operands[i] = v[i];
     } else {
-      const unsigned first = __byte_perm(low, 0u, 0x3120), second = __byte_perm(high, 0u, 0x3120);
-      MmaFp16(values[2 * piece], weights, E4M3ToHalf2(first), E4M3ToHalf2(second));
-      MmaFp16(values[2 * piece + 1], weights, E4M3ToHalf2<true>(first), E4M3ToHalf2<true>(second));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const unsigned sorted = __byte_perm(v[i], 0u, 0x3120);
+        unsigned* const to = operands + i / 2 * 4 + i % 2;
+        to[0] = E4M3ToHalf2(sorted), to[2] = E4M3ToHalf2<true>(sorted);
+        asm volatile("" : "+r"(to[0]), "+r"(to[2]));  // now, not when a product waits for them
+      }
     }
   }
 
   /// Leaves the tokens that count.
-  __device__ __forceinline__ static void Cut(float (&scores)[kDeep][2][4],
-                                             const int (&tokens)[kDeep]) {
+  __device__ __forceinline__ void Cut(const W& w, const PagePlace* pages,
+                                      float (&scores)[kDeep][2][4]) const {
+    const int t = lane() % 4, open = w.OpenTokens(min(w.warp, w.group.count - 1));
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
-      for (int i = 0; i < kPageTokens; ++i) {
-        if (i < tokens[n]) continue;
-        scores[n][i / 2][i % 2] = scores[n][i / 2][2 + i % 2] = -Infinity();
+      for (int u = 0; u < 2; ++u) {
+        const int tokens = pages[4 * n + 2 * u + t / 2].Tokens(open);
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+          if (t % 2 * 2 + c < tokens) continue;
+          scores[n][u][c] = scores[n][u][2 + c] = -Infinity();
+        }
       }
     }
   }
