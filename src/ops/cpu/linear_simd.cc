@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {
 
 // Up to this many rows, reading the weights again for every few rows beats packing them once.
-inline constexpr std::int64_t kUnpackedRows = 32;
+inline constexpr std::int64_t kUnpackedRows = 28;
 
 // Some rows times some panels.
 struct Part {
