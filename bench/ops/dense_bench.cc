@@ -85,8 +85,8 @@ void BM_ParallelFor(benchmark::State& state) {
   }
 }
 
-BENCHMARK(BM_Moe)->ArgsProduct({{1, 4, 64, 256}, {1, 2}})->UseRealTime();
-BENCHMARK(BM_HyperMix)->ArgsProduct({{1, 4, 64, 256}, {1, 2}})->UseRealTime();
+BENCHMARK(BM_Moe)->ArgsProduct({{1, 4, 16, 64, 256}, {1, 2}})->UseRealTime();
+BENCHMARK(BM_HyperMix)->ArgsProduct({{1, 4, 16, 64, 256}, {1, 2}})->UseRealTime();
 BENCHMARK(BM_ParallelFor)->Args({2, 2})->UseRealTime();
 
 }  // namespace

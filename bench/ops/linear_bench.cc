@@ -54,7 +54,7 @@ void BM_Linear(benchmark::State& state) {
 }
 void Shapes(benchmark::internal::Benchmark* b) {
   for (const int threads : {1, 2}) {
-    for (const int rows : {1, 4, 64, 256}) {
+    for (const int rows : {1, 4, 16, 64, 256}) {
       for (const auto& [k, n] :
            {std::pair{192, 784}, {192, 1536}, {768, 36}, {32, 768}, {64, 192}}) {
         b->Args({rows, k, n, threads});

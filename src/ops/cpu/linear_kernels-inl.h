@@ -4,7 +4,7 @@
 // an output's sum runs through k in one fixed order and needs no sum across lanes:
 //   PackPanel + Tile   many rows of x: the panel becomes floats [K][16] once, then register tiles
 //   RowTimesPanel      one row of x: the same transposed vectors, used straight from the registers
-// For the row counts in between: pair_tiles-inl.h.
+// For the row counts in between: quad_tiles-inl.h.
 
 #if defined(KV8_OPS_CPU_LINEAR_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KV8_OPS_CPU_LINEAR_KERNELS_INL_H_
@@ -27,9 +27,14 @@ namespace kv8::simd::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of the panel where weight k lies: all even k, then all odd k.
+// Terms of a sum's first bracket (product.h), whose k come first in a packed panel.
+HWY_INLINE std::int64_t FirstTerms(std::int64_t k_count) {
+  return k_count / 4 * 2 + std::min<std::int64_t>(k_count % 4, 2);
+}
+
+// Row of the panel where weight k lies.
 HWY_INLINE std::int64_t PackedRow(std::int64_t k, std::int64_t k_count) {
-  return (k & 1) * ((k_count + 1) / 2) + k / 2;
+  return (k & 2) / 2 * FirstTerms(k_count) + k / 4 * 2 + k % 2;
 }
 
 template <class Element, class Rows>
@@ -40,9 +45,11 @@ void PackStrip(const Rows& rows, std::int64_t k_count, float* HWY_RESTRICT packe
     StripVec w[kGroup<Element>];
     LoadGroup(Element(), rows, k * Element::kBytes, w);
     float* to[2] = {packed + PackedRow(k, k_count) * kPanel,
-                    packed + PackedRow(k + 1, k_count) * kPanel};
+                    packed + PackedRow(k + 2, k_count) * kPanel};
 #pragma GCC unroll 8
-    for (int i = 0; i < kGroup<Element>; ++i) hn::StoreU(w[i], d, to[i % 2] + i / 2 * kPanel);
+    for (int i = 0; i < kGroup<Element>; ++i) {
+      hn::StoreU(w[i], d, to[i / 2 % 2] + (i / 4 * 2 + i % 2) * kPanel);
+    }
   }
   for (; k < k_count; ++k) {
     hn::StoreU(LoadOne<Element>(rows, k), d, packed + PackedRow(k, k_count) * kPanel);
@@ -62,13 +69,30 @@ void PackPanel(const std::byte* base, std::int64_t k_count, int cols, float* HWY
   }
 }
 
+// Adds the terms from k on, a multiple of four, to the brackets.
+template <class Element, int kCount, class Rows>
+HWY_INLINE void AddLastTerms(const float* HWY_RESTRICT x, const Rows* strips, std::int64_t k,
+                             std::int64_t k_count, StripVec (*sum)[2]) {
+  for (; k < k_count; k += 4) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      if (k + i >= k_count) break;
+#pragma GCC unroll 16
+      for (int s = 0; s < kCount; ++s) {
+        StripVec& to = sum[s][i / 2];
+        to = hn::MulAdd(hn::Set(Strip(), x[k + i]), LoadOne<Element>(strips[s], k + i), to);
+      }
+    }
+  }
+}
+
 // out[s] = x . strip s, in the order of product.h.
 template <class Element, int kCount, class Rows>
 HWY_INLINE void RowTimesStrips(const float* HWY_RESTRICT x, const Rows* strips,
                                std::int64_t k_count, StripVec* out) {
   const Strip d;
   constexpr int kPerWord = kWeightsPerWord<Element>;
-  StripVec sum[kCount][2];  // even k, odd k
+  StripVec sum[kCount][2];  // the two brackets of product.h
 #pragma GCC unroll 16
   for (int s = 0; s < kCount; ++s) sum[s][0] = sum[s][1] = hn::Zero(d);
   const std::byte* ahead = strips[0].row(0) + kPrefetchBytes;
@@ -83,23 +107,17 @@ HWY_INLINE void RowTimesStrips(const float* HWY_RESTRICT x, const Rows* strips,
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) {
         StripVec w[kPerWord];
-        Element::Split(word[j], w);
+        Element::Split(d, word[j], w);
 #pragma GCC unroll 2
         for (int i = 0; i < kPerWord; ++i) {
           const int at = j * kPerWord + i;
-          sum[s][at % 2] = hn::MulAdd(hn::Set(d, x[k + at]), w[i], sum[s][at % 2]);
+          StripVec& to = sum[s][at / 2 % 2];
+          to = hn::MulAdd(hn::Set(d, x[k + at]), w[i], to);
         }
       }
     }
   }
-  for (; k < k_count; k += 2) {
-#pragma GCC unroll 16
-    for (int s = 0; s < kCount; ++s) {
-      sum[s][0] = hn::MulAdd(hn::Set(d, x[k]), LoadOne<Element>(strips[s], k), sum[s][0]);
-      if (k + 1 == k_count) continue;
-      sum[s][1] = hn::MulAdd(hn::Set(d, x[k + 1]), LoadOne<Element>(strips[s], k + 1), sum[s][1]);
-    }
-  }
+  AddLastTerms<Element, kCount>(x, strips, k, k_count, sum);
 #pragma GCC unroll 16
   for (int s = 0; s < kCount; ++s) out[s] = hn::Add(sum[s][0], sum[s][1]);
 }
@@ -152,7 +170,7 @@ template <int kVectors, int kRows>
 struct Tile {
   using V = hn::Vec<Full>;
 
-  // sum over `count` k, two apart in x.
+  // The first `count` terms of a bracket whose first k is x[0].
   static HWY_INLINE void Sum(const float* HWY_RESTRICT packed, std::int64_t count,
                              const float* HWY_RESTRICT x, std::int64_t x_stride, Ahead ahead,
                              V* sum) {
@@ -160,14 +178,14 @@ struct Tile {
     V acc[kRows * kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows * kVectors; ++i) acc[i] = hn::Zero(d);
-    for (std::int64_t k = 0; k < count; ++k) {
+    for (std::int64_t k = 0, step = 1; k < count; ++k, x += step, step ^= 2) {  // 1, 3, 1, 3, ...
       hwy::Prefetch(ahead.at + k * ahead.step);
       V w[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, packed + k * kPanel + v * kFullLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const V value = hn::Set(d, x[r * x_stride + 2 * k]);
+        const V value = hn::Set(d, x[r * x_stride]);
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {
           acc[r * kVectors + v] = hn::MulAdd(value, w[v], acc[r * kVectors + v]);
@@ -182,15 +200,15 @@ struct Tile {
                   const float* HWY_RESTRICT x, std::int64_t x_stride, Ahead ahead,
                   float* HWY_RESTRICT out, std::int64_t out_stride) {
     const Full d;
-    const std::int64_t evens = (k_count + 1) / 2;
-    V even[kRows * kVectors];
-    V odd[kRows * kVectors];
-    Sum(packed, evens, x, x_stride, ahead, even);
-    ahead.at += evens * ahead.step;
-    Sum(packed + evens * kPanel, k_count / 2, x + 1, x_stride, ahead, odd);
+    const std::int64_t firsts = FirstTerms(k_count);
+    V first[kRows * kVectors];
+    V second[kRows * kVectors];
+    Sum(packed, firsts, x, x_stride, ahead, first);
+    ahead.at += firsts * ahead.step;
+    Sum(packed + firsts * kPanel, k_count - firsts, x + 2, x_stride, ahead, second);
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVectors; ++v) {
-        hn::StoreU(hn::Add(even[r * kVectors + v], odd[r * kVectors + v]), d,
+        hn::StoreU(hn::Add(first[r * kVectors + v], second[r * kVectors + v]), d,
                    out + r * out_stride + v * kFullLanes);
       }
     }

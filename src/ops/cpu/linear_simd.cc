@@ -15,13 +15,13 @@
 #include "hwy/foreach_target.h"
 //
 #include "ops/cpu/linear_kernels-inl.h"
-#include "ops/cpu/pair_tiles-inl.h"
+#include "ops/cpu/quad_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {
 
 // Up to this many rows, reading the weights again for every few rows beats packing them once.
-inline constexpr std::int64_t kUnpackedRows = 32;
+inline constexpr std::int64_t kUnpackedRows = 28;
 
 // Some rows times some panels.
 struct Part {
@@ -56,12 +56,12 @@ void RowProduct(const Part& part) {
 
 // Whether products of x are computed from packed rows.
 inline bool TakesPackedRows(ConstMatrix x) {
-  return HWY_TARGET != HWY_SCALAR && x.rows > 1 && x.rows <= kUnpackedRows && x.cols % 2 == 0;
+  return HWY_TARGET != HWY_SCALAR && x.rows > 1 && x.rows <= kUnpackedRows && x.cols % 4 == 0;
 }
 
 #if HWY_TARGET != HWY_SCALAR
 template <class Element>
-void PairProduct(const Part& part) {
+void QuadProduct(const Part& part) {
   const std::int64_t k_count = part.x.cols;
   for (std::int64_t t = 0, rows = 0; t < part.x.rows; t += rows) {
     rows = std::min(part.x.rows - t, kTileVectors * kVectorRows);
@@ -79,16 +79,16 @@ void PairProduct(const Part& part) {
 #endif
 
 template <class Element>
-void PartProduct(Part part, [[maybe_unused]] bool pairs) {
+void PartProduct(Part part, [[maybe_unused]] bool quads) {
   if (part.x.rows == 1) return RowProduct<Element>(part);
 #if HWY_TARGET != HWY_SCALAR
-  if (pairs) {
+  if (quads) {
     if (part.packed == nullptr) {
       float* packed = Scratch(ScratchSlot::kLinearPanel, PackedFloats(part.x));
       PackRows(part.x, packed);
       part.packed = packed;
     }
-    return PairProduct<Element>(part);
+    return QuadProduct<Element>(part);
   }
 #endif
   PackedProduct<Element>(part);
@@ -123,14 +123,14 @@ void RunPanels(const Product& product, [[maybe_unused]] const float* packed,
     part.packed = packed + row_begin / kVectorRows * VectorFloats(k_count);
   }
 #endif
-  const bool pairs = TakesPackedRows(product.x);
+  const bool quads = TakesPackedRows(product.x);
   switch (product.weight.dtype) {
     case DType::kBF16:
-      return PartProduct<Bf16Element>(part, pairs);
+      return PartProduct<Bf16Element>(part, quads);
     case DType::kF16:
-      return PartProduct<F16Element>(part, pairs);
+      return PartProduct<F16Element>(part, quads);
     default:
-      return PartProduct<F32Element>(part, pairs);
+      return PartProduct<F32Element>(part, quads);
   }
 }
 

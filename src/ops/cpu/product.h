@@ -10,9 +10,9 @@ namespace kv8::simd {
 
 /// out[t,n] = sum_k x[t,k] * weight[n,k]
 ///
-/// Order: even k ascending, plus odd k ascending, one fused multiply-add each (multiply, then add,
-/// where the machine has none). It depends on nothing else: not on the vector width, the number of
-/// rows, the other products, or the threads.
+/// Order: k = 0, 1, 4, 5, 8, 9, ... ascending, plus k = 2, 3, 6, 7, ... ascending, one fused
+/// multiply-add each (multiply, then add, where the machine has none). It depends on nothing else:
+/// not on the vector width, the number of rows, the other products, or the threads.
 struct Product {
   ConstMatrix x;      // [T,K]
   WeightView weight;  // [N,K] bf16 | f16 | f32

@@ -33,13 +33,23 @@ inline constexpr int kStripLanes = static_cast<int>(hn::MaxLanes(Strip()));
 inline constexpr int kStrips = kPanel / kStripLanes;
 
 // Rows are transposed as 32-bit words; an Element type knows the weights in a word. Of two 16-bit
-// ones, the even k is the low half.
+// ones, the even k is the low half. Its Quad makes two vectors of the four weights from p on, whose
+// lanes are {w0, w2} and {w1, w3} in turn; LaterQuad may read the weight before p as well.
 template <class Word>
 HWY_INLINE Word LoadWord(const std::byte* p) {
   Word word;
   std::memcpy(&word, p, sizeof word);
   return word;
 }
+
+#if HWY_TARGET != HWY_SCALAR
+// The two 32-bit words from p on in turn, in all lanes.
+template <class D>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RepeatTwoWords(D, const std::byte* p) {
+  const hn::Repartition<std::uint64_t, D> words;
+  return hn::BitCast(hn::RebindToUnsigned<D>(), hn::Set(words, LoadWord<std::uint64_t>(p)));
+}
+#endif
 
 struct Bf16Element {
   static constexpr int kBytes = 2;
@@ -48,24 +58,23 @@ struct Bf16Element {
     std::memcpy(&code, p, sizeof code);
     return DecodeBf16(code);
   }
-  template <class VU>
-  static HWY_INLINE void Split(VU word, StripVec* w) {
-    const Strip d;
-    const hn::RebindToUnsigned<Strip> du;
+  template <class D, class VU>
+  static HWY_INLINE void Split(D d, VU word, hn::Vec<D>* w) {
+    const hn::RebindToUnsigned<D> du;
     w[0] = hn::BitCast(d, hn::ShiftLeft<16>(word));
     w[1] = hn::BitCast(d, hn::And(word, hn::Set(du, 0xFFFF0000u)));
   }
 #if HWY_TARGET != HWY_SCALAR
-  // The two weights of one word in turn, in all lanes.
   template <class D>
-  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
-    constexpr std::uint8_t kNone = 0x80;
-    HWY_ALIGN static constexpr std::uint8_t kBytesOfLanes[16] = {
-        kNone, kNone, 0, 1, kNone, kNone, 2, 3, kNone, kNone, 0, 1, kNone, kNone, 2, 3};
-    const hn::Repartition<std::uint8_t, D> d8;
-    const auto word =
-        hn::BitCast(d8, hn::Set(hn::RebindToUnsigned<D>(), LoadWord<std::uint32_t>(p)));
-    return hn::BitCast(d, hn::TableLookupBytesOr0(word, hn::LoadDup128(d8, kBytesOfLanes)));
+  static HWY_INLINE void Quad(D d, const std::byte* p, hn::Vec<D>* w) {
+    Split(d, RepeatTwoWords(d, p), w);
+  }
+  // Reading twice and masking twice leaves more to the multiply-adds than shifting does.
+  template <class D>
+  static HWY_INLINE void LaterQuad(D d, const std::byte* p, hn::Vec<D>* w) {
+    const auto mask = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0xFFFF0000u));
+    w[0] = hn::And(hn::BitCast(d, RepeatTwoWords(d, p - 2)), mask);
+    w[1] = hn::And(hn::BitCast(d, RepeatTwoWords(d, p)), mask);
   }
 #endif
 };
@@ -93,25 +102,38 @@ struct F16Element {
     const auto value = hn::IfThenElse(hn::RebindMask(du, is_special), special, finite);
     return hn::BitCast(d, hn::Or(value, sign));
   }
-  template <class VU>
-  static HWY_INLINE void Split(VU word, StripVec* w) {
-    const hn::RebindToUnsigned<Strip> du;
-    w[0] = ToFloat(Strip(), hn::And(word, hn::Set(du, 0xFFFFu)));
-    w[1] = ToFloat(Strip(), hn::ShiftRight<16>(word));
+  template <class D, class VU>
+  static HWY_INLINE void Split(D d, VU word, hn::Vec<D>* w) {
+    const hn::RebindToUnsigned<D> du;
+    w[0] = ToFloat(d, hn::And(word, hn::Set(du, 0xFFFFu)));
+    w[1] = ToFloat(d, hn::ShiftRight<16>(word));
   }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   template <class D>
-  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
+  static HWY_INLINE void Quad(D d, const std::byte* p, hn::Vec<D>* w) {
+    HWY_ALIGN static constexpr std::uint8_t kBytesOfLanes[2][16] = {
+        {0, 1, 4, 5, 0, 1, 4, 5, 0, 1, 4, 5, 0, 1, 4, 5},
+        {2, 3, 6, 7, 2, 3, 6, 7, 2, 3, 6, 7, 2, 3, 6, 7}};
     const hn::Rebind<hwy::float16_t, D> codes;
-    const hn::Repartition<std::uint32_t, decltype(codes)> words;
-    return hn::PromoteTo(d, hn::BitCast(codes, hn::Set(words, LoadWord<std::uint32_t>(p))));
+    const hn::Repartition<std::uint8_t, decltype(codes)> bytes;
+    const hn::Repartition<std::uint64_t, decltype(codes)> words;
+    const auto quad = hn::BitCast(bytes, hn::Set(words, LoadWord<std::uint64_t>(p)));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const auto picked = hn::TableLookupBytes(quad, hn::LoadDup128(bytes, kBytesOfLanes[i]));
+      w[i] = hn::PromoteTo(d, hn::BitCast(codes, picked));
+    }
   }
 #elif HWY_TARGET != HWY_SCALAR
   template <class D>
-  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
-    const hn::RebindToUnsigned<D> du;
-    const auto word = hn::Set(du, LoadWord<std::uint32_t>(p));
-    return ToFloat(d, hn::OddEven(hn::ShiftRight<16>(word), hn::And(word, hn::Set(du, 0xFFFFu))));
+  static HWY_INLINE void Quad(D d, const std::byte* p, hn::Vec<D>* w) {
+    Split(d, RepeatTwoWords(d, p), w);
+  }
+#endif
+#if HWY_TARGET != HWY_SCALAR
+  template <class D>
+  static HWY_INLINE void LaterQuad(D d, const std::byte* p, hn::Vec<D>* w) {
+    Quad(d, p, w);
   }
 #endif
 };
@@ -123,15 +145,21 @@ struct F32Element {
     std::memcpy(&value, p, sizeof value);
     return value;
   }
-  template <class VU>
-  static HWY_INLINE void Split(VU word, StripVec* w) {
-    w[0] = hn::BitCast(Strip(), word);
+  template <class D, class VU>
+  static HWY_INLINE void Split(D d, VU word, hn::Vec<D>* w) {
+    w[0] = hn::BitCast(d, word);
   }
 #if HWY_TARGET != HWY_SCALAR
   template <class D>
-  static HWY_INLINE hn::Vec<D> Pair(D d, const std::byte* p) {
-    const hn::Repartition<std::uint64_t, D> words;
-    return hn::BitCast(d, hn::Set(words, LoadWord<std::uint64_t>(p)));
+  static HWY_INLINE void Quad(D d, const std::byte* p, hn::Vec<D>* w) {
+    const auto first = hn::BitCast(d, RepeatTwoWords(d, p));       // w0, w1 in turn
+    const auto second = hn::BitCast(d, RepeatTwoWords(d, p + 8));  // w2, w3
+    w[0] = hn::OddEven(hn::DupEven(second), first);
+    w[1] = hn::OddEven(second, hn::DupOdd(first));
+  }
+  template <class D>
+  static HWY_INLINE void LaterQuad(D d, const std::byte* p, hn::Vec<D>* w) {
+    Quad(d, p, w);
   }
 #endif
 };
@@ -139,7 +167,7 @@ struct F32Element {
 template <class Element>
 inline constexpr int kWeightsPerWord = 4 / Element::kBytes;
 template <class Element>
-inline constexpr int kGroup = 4 * kWeightsPerWord<Element>;  // even, as the order demands
+inline constexpr int kGroup = 4 * kWeightsPerWord<Element>;  // of four, as the order demands
 
 // Where the rows of a strip begin. Whole strips are a base and a stride, which leaves the address
 // arithmetic to the load units.
@@ -205,7 +233,7 @@ HWY_INLINE void LoadGroup(Element, const Rows& rows, std::int64_t offset, StripV
   StripWord word[4];
   LoadWords(rows, offset, word);
 #pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) Element::Split(word[j], w + j * kWeightsPerWord<Element>);
+  for (int j = 0; j < 4; ++j) Element::Split(Strip(), word[j], w + j * kWeightsPerWord<Element>);
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
