@@ -1,5 +1,8 @@
 // Tokens per second of decoding by context length, batch and cache type: the whole engine, one Step
-// per iteration.
+// per iteration. And what a batch gains over one sequence.
+#include <algorithm>
+#include <chrono>
+
 #include "bench_engine.h"
 
 namespace kv8::bench {
@@ -38,6 +41,54 @@ void Shapes(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK_CAPTURE(Decode, fp16, KvDType::kFp16)->Apply(Shapes);
 BENCHMARK_CAPTURE(Decode, e4m3, KvDType::kE4M3)->Apply(Shapes);
+
+constexpr std::int64_t kTurns = 20;
+constexpr std::int64_t kTurnSteps = 16;
+constexpr std::int64_t kTurnWarmSteps = 4;  // after the other engine's turn caches hold its data
+
+double TurnSeconds(Engine& engine) {
+  for (std::int64_t i = 0; i < kTurnWarmSteps; ++i) engine.Step();
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < kTurnSteps; ++i) engine.Step();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Tokens per second of `batch` sequences over those of one, at a context of 1,024: the median over
+/// turns. In a turn both engines run within a tenth of a second of each other, so that a machine
+/// whose speed changes changes both.
+void BatchGain(benchmark::State& state, KvDType dtype) {
+  constexpr std::int64_t kContext = 1024;
+  const auto batch = static_cast<int>(state.range(0));
+  const std::int64_t output = kTurns * (kTurnWarmSteps + kTurnSteps) + kWarmSteps + 2;
+  const auto start = [&](int sequences) -> std::unique_ptr<Engine> {
+    EngineOptions options;
+    options.kv_dtype = dtype;
+    options.max_num_seqs = sequences;
+    options.max_model_len = kContext + output + sequences;
+    auto engine = OpenOrSkip(state, options);
+    if (!engine || !StartOrSkip(state, *engine, sequences, kContext, output + sequences)) return {};
+    for (std::int64_t i = 0; i < kWarmSteps; ++i) engine->Step();
+    return engine;
+  };
+  const auto one = start(1);
+  const auto many = one ? start(batch) : nullptr;
+  if (!many) return;
+  std::vector<double> gains;
+  for (auto _ : state) {
+    const double alone = TurnSeconds(*one);
+    gains.push_back(batch * alone / TurnSeconds(*many));
+  }
+  const auto middle = gains.begin() + static_cast<std::ptrdiff_t>(gains.size() / 2);
+  std::nth_element(gains.begin(), middle, gains.end());
+  state.counters["gain"] = *middle;
+}
+
+void Batches(benchmark::internal::Benchmark* bench) {
+  bench->ArgName("batch")->UseRealTime()->Iterations(kTurns)->Arg(4)->Arg(16)->Arg(32);
+}
+
+BENCHMARK_CAPTURE(BatchGain, fp16, KvDType::kFp16)->Apply(Batches);
+BENCHMARK_CAPTURE(BatchGain, e4m3, KvDType::kE4M3)->Apply(Batches);
 
 }  // namespace
 }  // namespace kv8::bench
