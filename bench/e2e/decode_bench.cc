@@ -54,8 +54,8 @@ double TurnSeconds(Engine& engine) {
 }
 
 /// Tokens per second of `batch` sequences over those of one, at a context of 1,024: the median over
-/// turns. In a turn both engines run within a tenth of a second of each other, so that a machine
-/// whose speed changes changes both.
+/// turns. In a turn both engines run within a fifth of a second of each other, so that a machine
+/// whose speed changes changes both. The time that is printed is a turn of both.
 void BatchGain(benchmark::State& state, KvDType dtype) {
   constexpr std::int64_t kContext = 1024;
   const auto batch = static_cast<int>(state.range(0));

@@ -56,7 +56,8 @@ void RowProduct(const Part& part) {
 
 // Whether products of x are computed from packed rows.
 inline bool TakesPackedRows(ConstMatrix x) {
-  return HWY_TARGET != HWY_SCALAR && x.rows > 1 && x.rows <= kUnpackedRows && x.cols % 4 == 0;
+  return HWY_TARGET != HWY_SCALAR && x.rows > 1 && x.rows <= kUnpackedRows && x.cols > 0 &&
+         x.cols % 4 == 0;
 }
 
 #if HWY_TARGET != HWY_SCALAR

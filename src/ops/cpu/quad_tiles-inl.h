@@ -2,7 +2,8 @@
 //
 // A vector's lanes are rows times the brackets of a sum (product.h), so that both brackets of an
 // output are two lanes of one register. Four neighbouring weights of one column, repeated, become
-// two vectors {w0, w2} and {w1, w3} without a shuffle; x of several rows is laid out for them once.
+// two vectors {w0, w2} and {w1, w3}, of BF16 without a shuffle; x of several rows is laid out for
+// them once.
 
 #if defined(KV8_OPS_CPU_QUAD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KV8_OPS_CPU_QUAD_TILES_INL_H_
@@ -71,9 +72,9 @@ struct TileColumns {
   }
 };
 
-// Adds four k to the sums [kColumns][kVectors]. Of a column's first four weights none lies before
-// them that may be read.
-template <class Element, int kVectors, bool kFirst>
+// Adds four k to the sums [kColumns][kVectors]. kLookBack: not the first four, so that a weight
+// lies before them.
+template <class Element, int kVectors, bool kLookBack>
 HWY_INLINE void AddQuad(const float* HWY_RESTRICT x, std::int64_t x_stride,
                         const TileColumns<kTileSums / kVectors>& column, std::int64_t quad,
                         hn::Vec<Full>* sum) {
@@ -87,11 +88,7 @@ HWY_INLINE void AddQuad(const float* HWY_RESTRICT x, std::int64_t x_stride,
   for (int c = 0; c < kTileSums / kVectors; ++c) {
     const std::byte* at = column.at[c] + quad * 4 * Element::kBytes;
     hn::Vec<Full> weight[2];
-    if constexpr (kFirst) {
-      Element::Quad(d, at, weight);
-    } else {
-      Element::LaterQuad(d, at, weight);
-    }
+    Element::template Quad<kLookBack>(d, at, weight);
 #pragma GCC unroll 8
     for (int i = 0; i < 2 * kVectors; ++i) {
       hn::Vec<Full>& to = sum[c * kVectors + i % kVectors];
@@ -118,16 +115,16 @@ HWY_INLINE void QuadTile(const float* HWY_RESTRICT x, const std::byte* base, std
   if constexpr (kVectors == 1) {
     for (; quad < quads; ++quad, ahead += kStepBytes) {
       for (int i = 0; i < kStepBytes; i += 64) hwy::Prefetch(ahead + i);
-      AddQuad<Element, 1, true>(x, x_stride, column, quad, sum);
+      AddQuad<Element, 1, false>(x, x_stride, column, quad, sum);
     }
   } else {
-    AddQuad<Element, kVectors, true>(x, x_stride, column, quad++, sum);
+    AddQuad<Element, kVectors, false>(x, x_stride, column, quad++, sum);
     for (; quad + 2 <= quads; quad += 2, ahead += 2 * kStepBytes) {
       for (int i = 0; i < 2 * kStepBytes; i += 64) hwy::Prefetch(ahead + i);
-      AddQuad<Element, kVectors, false>(x, x_stride, column, quad, sum);
-      AddQuad<Element, kVectors, false>(x, x_stride, column, quad + 1, sum);
+      AddQuad<Element, kVectors, true>(x, x_stride, column, quad, sum);
+      AddQuad<Element, kVectors, true>(x, x_stride, column, quad + 1, sum);
     }
-    if (quad < quads) AddQuad<Element, kVectors, false>(x, x_stride, column, quad, sum);
+    if (quad < quads) AddQuad<Element, kVectors, true>(x, x_stride, column, quad, sum);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kTileSums; ++i) hn::StoreU(sum[i], d, sums + i * kFullLanes);
@@ -155,11 +152,12 @@ HWY_INLINE void AddBrackets(const float* HWY_RESTRICT sums, std::int64_t stride,
   const auto c1 = hn::Load(d, sums + stride);
   const auto c2 = hn::Load(d, sums + 2 * stride);
   const auto c3 = hn::Load(d, sums + 3 * stride);
-  const auto add = [&](auto low, auto high) HWY_ATTR {  // {a0, b0, a1, b1} and {c0, d0, c1, d1}
-    const auto ab = hn::BitCast(wide, low);
-    const auto ce = hn::BitCast(wide, high);
-    return hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, ab, ce)),
-                   hn::BitCast(d, hn::InterleaveUpper(wide, ab, ce)));
+  const auto add = [&](auto low,
+                       auto high) HWY_ATTR {  // of a row: columns {0, 1} by bracket, and {2, 3}
+    const auto first_two = hn::BitCast(wide, low);
+    const auto last_two = hn::BitCast(wide, high);
+    return hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, first_two, last_two)),
+                   hn::BitCast(d, hn::InterleaveUpper(wide, first_two, last_two)));
   };
   StoreBlocks(d, add(hn::InterleaveLower(d, c0, c1), hn::InterleaveLower(d, c2, c3)), to, c);
   StoreBlocks(d, add(hn::InterleaveUpper(d, c0, c1), hn::InterleaveUpper(d, c2, c3)),
@@ -170,7 +168,7 @@ HWY_INLINE void AddBrackets(const float* HWY_RESTRICT sums, std::int64_t stride,
 template <int kVectors>
 HWY_INLINE void StoreSums(const float* HWY_RESTRICT sums, Matrix out) {
   constexpr std::int64_t kRows = kVectors * kVectorRows;
-  float other[kRows][kPanel];  // rows and columns that are not there
+  float other[kRows][kPanel];  // rows that are not there, and all rows of a partial panel
   const bool whole = out.cols == kPanel;
   float* rows[kRows];
 #pragma GCC unroll 16

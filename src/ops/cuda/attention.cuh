@@ -22,7 +22,7 @@ __device__ __forceinline__ float Exp2(float x) {
 
 /// Where byte `byte` of row `row` is in a tile of rows side by side in shared memory. The order of
 /// the 16-byte pieces of a row is turned by `turn`, in pieces, so that reading one column of rows
-/// meets all banks; rows below 128 bytes need no turn.
+/// meets all banks; rows below 128 bytes have no turn.
 template <int kRowBytes>
 __device__ __forceinline__ int TileByte(int row, int byte, int turn) {
   const int piece = kRowBytes >= 128 ? (byte / 16) ^ turn : byte / 16;
@@ -52,6 +52,14 @@ struct KeyPieces {
     }
   }
 };
+
+inline constexpr float kLeastNormal = 1.1754944e-38f;
+
+/// What a head's queries are divided by to become FP16, by their largest magnitude. Its reciprocal
+/// is finite.
+__device__ __forceinline__ float QueryScale(float largest) {
+  return fmaxf(largest, kLeastNormal);
+}
 
 /// What a score is multiplied with beside its query's scale: the softmax works with powers of two.
 template <PageType kType, int kDim>

@@ -48,8 +48,8 @@ __device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int
     queue.Advance();
     const bool closed = (stage + window) * W::kStagePages <= w.list.selected;
     for (; queue.Due(); queue.Pop()) {
-      if (!queue.Full()) queue.Fill(w);
-      row.Add(w, queue.Front(), closed && queue.Full());
+      if (!queue.Enough()) queue.Fill(w);
+      row.Add(w, queue.Front(), closed && queue.Enough());
     }
     w.Empty(now.slot).Arrive();
     now.Advance(w.stages);

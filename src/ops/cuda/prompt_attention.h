@@ -58,7 +58,7 @@ inline constexpr std::int32_t PromptListPages(std::int32_t budget_blocks) {
 /// What a warp keeps of its own in shared memory: queries that do not fit into registers, and then
 /// 64 dimensions of the output of 16 heads.
 inline constexpr std::int32_t kPromptScratchBytes = 4096;
-/// And a queue of so many words, of the pages that it takes next.
+/// And a queue of so many words: the pages that it takes next.
 inline constexpr std::int32_t kPromptQueuePages = 64;
 
 /// Dynamic shared memory of a launch: the stages; a page of zeros; queries; two barriers of 8 bytes

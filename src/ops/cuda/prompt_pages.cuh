@@ -58,6 +58,22 @@ __device__ __forceinline__ int ValueTurn(int page, int token) {
   return page % 2 * kPageTokens + token;
 }
 
+/// Where in the ring a page is, and what of it counts.
+struct PagePlace {
+  enum Kind : unsigned { kZeros, kOpen, kWhole };
+  static constexpr unsigned kKinds = 3;  // offsets are multiples of 16
+
+  unsigned word;
+
+  __device__ PagePlace(int offset, Kind kind) : word(static_cast<unsigned>(offset) | kind) {}
+  __device__ __forceinline__ int Offset() const { return static_cast<int>(word & ~kKinds); }
+  /// Tokens that count, where so many of the row's open page do.
+  __device__ __forceinline__ int Tokens(int open) const {
+    const unsigned kind = word & kKinds;
+    return kind == kWhole ? kPageTokens : (kind == kOpen ? open : 0);
+  }
+};
+
 /// Pages of a group: those that any row selects, ascending, then each row's open page.
 struct PageList {
   std::uint32_t* page;  // in the sequence; after Locate where its K is in the pool, in sides
@@ -85,8 +101,8 @@ struct Work {
   uint4* const scratch;       // of each warp: fragments of queries, then output
   unsigned char* const barriers;
   PageList list;
-  int* const sums;         // [warps]
-  unsigned* const queues;  // [warps][kPromptQueuePages]
+  int* const sums;          // [warps]
+  PagePlace* const queues;  // [warps][kPromptQueuePages]
 
   __device__ Work(const PromptAttentionArgs& args, unsigned char* shared)
       : a(args.attention),
@@ -103,7 +119,7 @@ struct Work {
                  4 * kWarps * (1 + kPromptQueuePages),
              0, 0, 0},
         sums(reinterpret_cast<int*>(list.page + PromptListPages(a.budget_blocks))),
-        queues(reinterpret_cast<unsigned*>(sums + kWarps)) {}
+        queues(reinterpret_cast<PagePlace*>(sums + kWarps)) {}
 
   /// Where, behind the ring, a page of zeros is.
   __device__ int Zeros() const { return stages * kStagePages * kPageBytes; }

@@ -5,25 +5,8 @@
 
 namespace kv8::cuda {
 
-/// A warp multiplies so many pages at a time: four for each operand of 16 tokens.
-inline constexpr int kDeep = 2;
-inline constexpr int kTakenPages = 4 * kDeep;
-
-/// Where in the ring a page is, and what of it counts.
-struct PagePlace {
-  enum Kind : unsigned { kZeros, kOpen, kWhole };
-  static constexpr unsigned kKinds = 3;  // offsets are multiples of 16
-
-  unsigned word;
-
-  __device__ PagePlace(int offset, Kind kind) : word(static_cast<unsigned>(offset) | kind) {}
-  __device__ __forceinline__ int Offset() const { return static_cast<int>(word & ~kKinds); }
-  /// Tokens that count, where so many of the row's open page do.
-  __device__ __forceinline__ int Tokens(int open) const {
-    const unsigned kind = word & kKinds;
-    return kind == kWhole ? kPageTokens : (kind == kOpen ? open : 0);
-  }
-};
+inline constexpr int kDeep = 2;  // operands of 16 tokens that a warp multiplies at a time
+inline constexpr int kTakenPages = 4 * kDeep;  // their pages
 
 /// A row's own pages of a window of stages, oldest first. The same in all lanes.
 template <PageType kType, int kDim>
@@ -31,12 +14,12 @@ class PageQueue {
   using W = Work<kType, kDim>;
 
  public:
-  /// Stages of a window at most: the more, the fewer products are of nothing.
-  static constexpr int kMaxStages = Min(48 / W::kStagePages, 4);
-  static_assert(kMaxStages * W::kStagePages + kTakenPages <= kPromptQueuePages);
+  /// Stages of a window at most: the more, the fewer products are of nothing. The queue has room
+  /// for their pages and those just taken, `stages_` for their counts.
+  static constexpr int kMaxStages = 3;
+  static_assert(kMaxStages * W::kStagePages + kTakenPages <= kPromptQueuePages && kMaxStages <= 4);
 
-  __device__ explicit PageQueue(const W& w)
-      : places_(reinterpret_cast<PagePlace*>(w.queues) + w.warp * kPromptQueuePages) {}
+  __device__ explicit PageQueue(const W& w) : places_(w.queues + w.warp * kPromptQueuePages) {}
 
   /// Adds pages of `stage`, which is at `slot` of the ring and the window's `place`-th: those of
   /// `own`, by bits.
@@ -60,11 +43,11 @@ class PageQueue {
     stages_ >>= 8;
   }
 
-  /// Whether pages of that stage are left.
+  /// Whether pages of that stage are left. By vote: the compiler sees that lanes agree.
   __device__ __forceinline__ bool Due() const { return __any_sync(kFullWarp, due_ > 0); }
 
   /// Whether there are kTakenPages.
-  __device__ __forceinline__ bool Full() const { return pages_ >= kTakenPages; }
+  __device__ __forceinline__ bool Enough() const { return pages_ >= kTakenPages; }
   /// Has zeros in place of the missing ones of kTakenPages.
   __device__ __forceinline__ void Fill(const W& w) {
     if (w.lane() < kTakenPages - pages_) {
@@ -87,7 +70,9 @@ class PageQueue {
 
   PagePlace* const places_;
   int head_ = 0, pages_ = 0;
-  int due_ = 0;          // of pages_, those of the stage that is to be done
+  // Of pages_, those of the stage that is to be done; below zero where pages of later ones are
+  // taken.
+  int due_ = 0;
   unsigned stages_ = 0;  // a byte for each of the window's stages that is not due: its pages
 };
 

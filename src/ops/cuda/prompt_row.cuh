@@ -56,9 +56,10 @@ struct Row {
       }
       largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 2));
-      const float scale = largest > 0.0f ? largest : 1.0f;
+      const float scale = QueryScale(largest);
       const float inverse = 1.0f / scale;
-      factor[r] = scale * ScoreFactor<kType, kDim>(w.a.kv);
+      // Not zero: a missing token's score, minus infinity, stays that.
+      factor[r] = fmaxf(scale * ScoreFactor<kType, kDim>(w.a.kv), kLeastNormal);
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
         unsigned* const to =
@@ -81,9 +82,9 @@ struct Row {
     }
   }
 
-  /// scores[n][u], column c: q . K of token c % 4 of page 4 n + 2 u + c / 4. `keys[n][u]` is where
-  /// the page of column g is.
-  __device__ __forceinline__ void Score(const unsigned char* ring, const int (&keys)[kDeep][2],
+  /// scores[n][u], column c: q . K of token c % 4 of page 4 n + 2 u + c / 4. `key_at[n][u]` is
+  /// where the page of column g is.
+  __device__ __forceinline__ void Score(const unsigned char* ring, const int (&key_at)[kDeep][2],
                                         float (&scores)[kDeep][2][4]) const {
     const int g = lane() / 4, t = lane() % 4;
     // Pieces j of even and of odd j; turns reach no further.
@@ -97,7 +98,7 @@ struct Row {
 #pragma unroll
         for (int u = 0; u < 2; ++u) {
           piece[n][u] =
-              *reinterpret_cast<const uint4*>(ring + keys[n][u] + place[j % 2] + j / 2 * 128);
+              *reinterpret_cast<const uint4*>(ring + key_at[n][u] + place[j % 2] + j / 2 * 128);
         }
       }
       uint2 operands[K::kStepsPerPiece][kDeep][2];
@@ -183,23 +184,23 @@ struct Row {
 
   /// kTakenPages `pages`. `whole`: all of their tokens count.
   __device__ __forceinline__ void Add(const W& w, const PagePlace* pages, bool whole) {
-    int keys[kDeep][2];
+    int key_at[kDeep][2];
 #pragma unroll
     for (int i = 0; i < 2 * kDeep; ++i) {
-      keys[i / 2][i % 2] = pages[2 * i + lane() / 16].Offset();
+      key_at[i / 2][i % 2] = pages[2 * i + lane() / 16].Offset();
     }
     float scores[kDeep][2][4] = {};
-    Score(w.ring, keys, scores);
+    Score(w.ring, key_at, scores);
     if (!whole) Cut(w, pages, scores);
-    int vectors[kDeep];  // read before the softmax, which does not wait for them
+    int value_at[kDeep];  // read before the softmax, which does not wait for them
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
-      vectors[n] = pages[4 * n + lane() / 8 % 2 * 2 + lane() % 8 / 4].Offset();
+      value_at[n] = pages[4 * n + lane() / 8 % 2 * 2 + lane() % 8 / 4].Offset();
     }
     unsigned weights[kDeep][4];
     Weigh(scores, weights);
 #pragma unroll
-    for (int n = 0; n < kDeep; ++n) AddValues(w.ring, vectors[n], weights[n]);
+    for (int n = 0; n < kDeep; ++n) AddValues(w.ring, value_at[n], weights[n]);
   }
 
   /// values += weights . V of four pages. Lane 8 m + r gives the address of row r of matrix m:

@@ -301,7 +301,7 @@ struct QueryLoad {
                         fmaxf(fabsf(q[n][i].z), fabsf(q[n][i].w)));
       }
       largest = WarpMax(largest);
-      const float scale = largest > 0.0f ? largest : 1.0f;
+      const float scale = QueryScale(largest);
       const float inverse = 1.0f / scale;
       if (Lane() == 0) s.query_scale[head] = scale;
 #pragma unroll

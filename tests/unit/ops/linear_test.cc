@@ -48,7 +48,7 @@ struct Case {
 TEST(Linear, MatchesTheOracle) {
   for (const DType dtype : kPlainFloats) {
     for (const std::int64_t rows : {1, 2, 3, 7, 13, 67}) {
-      for (const std::int64_t k : {1, 2, 7, 8, 31, 64, 97}) {
+      for (const std::int64_t k : {1, 2, 4, 7, 8, 12, 31, 64, 97}) {
         for (const std::int64_t n : {1, 4, 8, 9, 16, 36}) {
           Case test(dtype, rows, k, n);
           const std::vector<float> expected = test.Run(reference::Linear);
@@ -62,12 +62,12 @@ TEST(Linear, MatchesTheOracle) {
 
 TEST(Linear, BitsDependOnTheRowAlone) {
   for (const DType dtype : kPlainFloats) {
-    for (const std::int64_t k : {32, 190, 191, 192}) {
+    for (const std::int64_t k : {32, 76, 190, 191, 192}) {
       Case test(dtype, 65, k, 260);
       ForEachSimdTarget([&] {
         const std::vector<float> here = test.Run(simd::Linear);
         for (const int threads : {2, 3}) ExpectSameBits(test.Run(simd::Linear, threads), here);
-        for (const std::int64_t count : {1, 2, 3, 8, 17, 33, 64}) {
+        for (const std::int64_t count : {1, 2, 3, 8, 17, 28, 29, 64}) {
           const std::int64_t begin = 65 - count;
           const std::vector<float> some = test.Run(simd::Linear, 2, begin, count);
           const std::size_t at = static_cast<std::size_t>(begin * 262);
@@ -83,12 +83,12 @@ TEST(Linear, BitsDependOnTheRowAlone) {
 /// checked on the targets that have one.
 TEST(Linear, SumsInTheStatedOrder) {
   for (const std::int64_t depth : {74, 75, 76}) {
-    Case test(DType::kF32, 4, depth, 24);
+    Case test(DType::kF32, 8, depth, 24);
     const std::vector<float> weights = RandomValues(24 * depth, 9);
     test.first = StoredWeight(DType::kF32, 24, depth, weights);
     ForEachSimdTarget([&] {
       if ((hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON)) == 0) return;
-      for (const std::int64_t rows : {1, 4}) {
+      for (const std::int64_t rows : {1, 4, 8}) {
         const std::vector<float> out = test.Run(simd::Linear, 1, 0, rows);
         for (std::int64_t t = 0; t < rows; ++t) {
           for (std::int64_t n = 0; n < 24; ++n) {

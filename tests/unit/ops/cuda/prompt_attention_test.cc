@@ -183,6 +183,16 @@ TEST_F(CudaPromptAttention, LargestCodesAndQueriesStayFinite) {
   for (const float value : launch.Out()) ASSERT_NEAR(value, kOutputOfLargest, 1e-3f);
 }
 
+TEST_F(CudaPromptAttention, SmallestQueriesStayFinite) {
+  for (const KvDType dtype : kTypes) {
+    AttentionCase test({6, 1, 64, 16}, dtype, {{42, 3}});
+    std::fill(test.q.begin(), test.q.end(), 1e-44f);
+    PromptLaunch launch(device(), stream(), test);
+    ASSERT_TRUE(ops().PromptAttention(stream(), launch.Args()).ok());
+    ExpectClose(launch.Out(), test.Expected());
+  }
+}
+
 TEST_F(CudaPromptAttention, NoTokenGivesZerosAndPaddingIsLeftAlone) {
   AttentionCase test({6, 1, 64, 16}, KvDType::kE4M3, {{40, 2}, {41, 1}});
   test.counts[1] = 0;  // position 39: no open tail either

@@ -122,6 +122,16 @@ TEST_F(CudaSparseAttention, LargestCodesAndQueriesStayFinite) {
   for (const float value : launch.Out()) ASSERT_NEAR(value, kOutputOfLargest, 1e-3f);
 }
 
+TEST_F(CudaSparseAttention, SmallestQueriesStayFinite) {
+  for (const KvDType dtype : kTypes) {
+    AttentionCase test({6, 1, 64, 16}, dtype, {{42, 3}});
+    std::fill(test.q.begin(), test.q.end(), 1e-44f);
+    AttentionLaunch launch(device(), stream(), test);
+    ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
+    ExpectClose(launch.Out(), test.Expected());
+  }
+}
+
 TEST_F(CudaSparseAttention, NoTokenGivesZerosAndPaddingIsLeftAlone) {
   AttentionCase test({6, 1, 64, 16}, KvDType::kE4M3, {{40, 1}, {41, 2}});
   test.counts[0] = 0;  // position 39: no open tail either
