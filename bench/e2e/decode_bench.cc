@@ -10,18 +10,27 @@ namespace {
 
 constexpr std::int64_t kWarmSteps = 16;
 
-void Decode(benchmark::State& state, KvDType dtype) {
-  const std::int64_t context = state.range(0);
-  const auto batch = static_cast<int>(state.range(1));
-  const auto steps = static_cast<std::int64_t>(state.max_iterations);
-  const std::int64_t output = steps + kWarmSteps + 2;
+/// An engine that decodes `sequences` of `context` tokens and can take `steps` steps more, or null
+/// where the benchmark is skipped.
+std::unique_ptr<Engine> Decoding(benchmark::State& state, KvDType dtype, int sequences,
+                                 std::int64_t context, std::int64_t steps) {
+  // The first to start decodes while the others fill.
+  const std::int64_t output = steps + kWarmSteps + 2 + sequences;
   EngineOptions options;
   options.kv_dtype = dtype;
-  options.max_num_seqs = batch;
-  options.max_model_len = context + output + batch;  // the first to start decodes while others fill
-  const auto engine = OpenOrSkip(state, options);
-  if (!engine || !StartOrSkip(state, *engine, batch, context, output + batch)) return;
+  options.max_num_seqs = sequences;
+  options.max_model_len = context + output;
+  auto engine = OpenOrSkip(state, options);
+  if (!engine || !StartOrSkip(state, *engine, sequences, context, output)) return nullptr;
   for (std::int64_t i = 0; i < kWarmSteps; ++i) engine->Step();
+  return engine;
+}
+
+void Decode(benchmark::State& state, KvDType dtype) {
+  const auto batch = static_cast<int>(state.range(1));
+  const auto engine = Decoding(state, dtype, batch, state.range(0),
+                               static_cast<std::int64_t>(state.max_iterations));
+  if (!engine) return;
   const EngineStatistics before = engine->statistics();
   for (auto _ : state) engine->Step();
   const EngineStatistics after = engine->statistics();
@@ -57,21 +66,10 @@ double TurnSeconds(Engine& engine) {
 /// turns. In a turn both engines run within a fifth of a second of each other, so that a machine
 /// whose speed changes changes both. The time that is printed is a turn of both.
 void BatchGain(benchmark::State& state, KvDType dtype) {
-  constexpr std::int64_t kContext = 1024;
+  constexpr std::int64_t kContext = 1024, kSteps = kTurns * (kTurnWarmSteps + kTurnSteps);
   const auto batch = static_cast<int>(state.range(0));
-  const std::int64_t output = kTurns * (kTurnWarmSteps + kTurnSteps) + kWarmSteps + 2;
-  const auto start = [&](int sequences) -> std::unique_ptr<Engine> {
-    EngineOptions options;
-    options.kv_dtype = dtype;
-    options.max_num_seqs = sequences;
-    options.max_model_len = kContext + output + sequences;
-    auto engine = OpenOrSkip(state, options);
-    if (!engine || !StartOrSkip(state, *engine, sequences, kContext, output + sequences)) return {};
-    for (std::int64_t i = 0; i < kWarmSteps; ++i) engine->Step();
-    return engine;
-  };
-  const auto one = start(1);
-  const auto many = one ? start(batch) : nullptr;
+  const auto one = Decoding(state, dtype, 1, kContext, kSteps);
+  const auto many = one ? Decoding(state, dtype, batch, kContext, kSteps) : nullptr;
   if (!many) return;
   std::vector<double> gains;
   for (auto _ : state) {

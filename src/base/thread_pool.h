@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/aligned.h"
+
 namespace kv8 {
 
 /// Runs loops whose iterations are cut into one contiguous share per thread; a thread that is done
@@ -58,7 +60,7 @@ class ThreadPool {
   };
   /// What nobody has taken of a thread's share. On a cache line of its own: while all keep up, only
   /// its thread writes to it.
-  struct alignas(64) Share {
+  struct alignas(kCacheLine) Share {
     std::atomic<Grains> left{Grains{}};
   };
 

@@ -152,8 +152,8 @@ HWY_INLINE void AddBrackets(const float* HWY_RESTRICT sums, std::int64_t stride,
   const auto c1 = hn::Load(d, sums + stride);
   const auto c2 = hn::Load(d, sums + 2 * stride);
   const auto c3 = hn::Load(d, sums + 3 * stride);
-  const auto add = [&](auto low,
-                       auto high) HWY_ATTR {  // of a row: columns {0, 1} by bracket, and {2, 3}
+  // Of a row, the columns 0 and 1 by bracket, then 2 and 3.
+  const auto add = [&](auto low, auto high) HWY_ATTR {
     const auto first_two = hn::BitCast(wide, low);
     const auto last_two = hn::BitCast(wide, high);
     return hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, first_two, last_two)),

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <type_traits>
 
 #include "base/aligned.h"
@@ -39,28 +37,19 @@ enum class ScratchSlot : int {
 namespace scratch_detail {
 
 inline void* Bytes(ScratchSlot slot, std::int64_t bytes) {
-  constexpr std::align_val_t kAlign{kCacheLine};
-  struct Free {
-    void operator()(std::byte* p) const { ::operator delete(p, kAlign); }
-  };
-  struct Buffer {
-    std::unique_ptr<std::byte, Free> data;
-    std::int64_t capacity = 0;
-  };
-  thread_local Buffer buffers[static_cast<int>(ScratchSlot::kCount)];
-  Buffer& buffer = buffers[static_cast<int>(slot)];
-  if (buffer.capacity < bytes) {
-    buffer = {};
-    buffer.data.reset(
-        static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kAlign)));
-    buffer.capacity = bytes;
+  thread_local AlignedVector<std::byte> buffers[static_cast<int>(ScratchSlot::kCount)];
+  AlignedVector<std::byte>& buffer = buffers[static_cast<int>(slot)];
+  const auto size = static_cast<std::size_t>(bytes);
+  if (buffer.size() < size) {
+    buffer = {};  // the old one is gone before the new one comes
+    buffer = AlignedVector<std::byte>(size);
   }
-  return buffer.data.get();
+  return buffer.data();
 }
 
 }  // namespace scratch_detail
 
-/// `count` elements, 64-byte aligned, valid until the thread's next call with this slot.
+/// `count` elements that begin at a cache line, valid until the thread's next call with this slot.
 template <class T = float>
 T* Scratch(ScratchSlot slot, std::int64_t count) {
   static_assert(std::is_trivial_v<T>);

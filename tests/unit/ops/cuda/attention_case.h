@@ -103,6 +103,13 @@ inline AttentionCase CaseOfLargest(RowsOf rows) {
 }
 inline constexpr float kOutputOfLargest = 112.0f;  // 448 * v_scale
 
+/// Queries so small that their reciprocals are infinite: all tokens weigh alike.
+inline AttentionCase CaseOfSmallest(KvDType dtype) {
+  AttentionCase test({6, 1, 64, 16}, dtype, {{42, 3}});
+  std::fill(test.q.begin(), test.q.end(), 1e-44f);
+  return test;
+}
+
 /// Everything that one launch needs on the device; out starts as NaN.
 struct AttentionLaunch {
   AttentionLaunch(Device& device, DeviceStream& stream, const AttentionCase& of)

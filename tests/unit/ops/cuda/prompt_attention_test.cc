@@ -185,8 +185,7 @@ TEST_F(CudaPromptAttention, LargestCodesAndQueriesStayFinite) {
 
 TEST_F(CudaPromptAttention, SmallestQueriesStayFinite) {
   for (const KvDType dtype : kTypes) {
-    AttentionCase test({6, 1, 64, 16}, dtype, {{42, 3}});
-    std::fill(test.q.begin(), test.q.end(), 1e-44f);
+    AttentionCase test = CaseOfSmallest(dtype);
     PromptLaunch launch(device(), stream(), test);
     ASSERT_TRUE(ops().PromptAttention(stream(), launch.Args()).ok());
     ExpectClose(launch.Out(), test.Expected());

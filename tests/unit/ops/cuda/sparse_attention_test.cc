@@ -124,8 +124,7 @@ TEST_F(CudaSparseAttention, LargestCodesAndQueriesStayFinite) {
 
 TEST_F(CudaSparseAttention, SmallestQueriesStayFinite) {
   for (const KvDType dtype : kTypes) {
-    AttentionCase test({6, 1, 64, 16}, dtype, {{42, 3}});
-    std::fill(test.q.begin(), test.q.end(), 1e-44f);
+    AttentionCase test = CaseOfSmallest(dtype);
     AttentionLaunch launch(device(), stream(), test);
     ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
     ExpectClose(launch.Out(), test.Expected());
