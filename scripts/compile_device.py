@@ -8,8 +8,9 @@ CUDA 13 has no sm_70; 12.9 is the last that has. Its compiler (NVRTC), assembler
 are PyPI packages, installed once into build/cuda12. Per source and architecture this leaves
 <source>.sm<arch>.ptx and .cubin in DIR (build/device): what KV8_CUDA_SM70 embeds. FILE gets a table
 of registers, spills, stack and shared memory per kernel. --check instead compares the table with
-FILE, whose numbers are those of this compiler alone. Exit code 1 on an error or a difference.
---fetch installs the compiler and does no more.
+FILE, whose numbers are those of this compiler alone. A kernel that does not begin with
+AfterEarlierKernels() is an error. Exit code 1 on an error or a difference. --fetch installs the
+compiler and does no more.
 """
 
 import argparse
@@ -48,6 +49,10 @@ RESOURCES = re.compile(
     r"Used (\d+) registers(.*?)\n",
     re.S,
 )
+KERNEL = re.compile(r"^\.visible \.entry (\w+)\((.*?)^\}", re.S | re.M)
+EARLY_LAUNCHES = 90  # the first architecture with them
+# What a kernel may not do before it waits: use memory that others write, or end.
+TOO_EARLY = re.compile(r"\b(ld|st|atom|red|cp)\.(?!param|local)|\bret;")
 
 
 def packages():
@@ -92,6 +97,16 @@ class Nvrtc:
         return (None if failed else self.text(program, "PTX")), log.strip("\0\n")
 
 
+def unready(ptx):
+    """The kernels that do not wait for earlier ones before all else (AfterEarlierKernels)."""
+    names = []
+    for name, body in KERNEL.findall(ptx):
+        before, wait, _ = body.partition("griddepcontrol.wait")
+        if not wait or TOO_EARLY.search(before):
+            names.append(name)
+    return names
+
+
 def compile_one(job):
     """(source, arch, resources per kernel, messages); a message is a failure."""
     source, arch, output, nvidia = job
@@ -103,6 +118,9 @@ def compile_one(job):
     ptx, log = Nvrtc(nvidia).compile(source, options)
     if ptx is None or log:
         return source, arch, {}, f"{source.name} for sm_{arch}:\n{log}"
+    if arch >= EARLY_LAUNCHES and unready(ptx):
+        message = f"{source.name} for sm_{arch}: not behind AfterEarlierKernels(): "
+        return source, arch, {}, message + ", ".join(unready(ptx))
     stem = output / f"{source.stem}.sm{arch}"
     stem.with_suffix(f".sm{arch}.ptx").write_bytes(ptx.encode() + b"\0")
     command = [nvidia / "cuda_nvcc" / "bin" / "ptxas", "-v", f"--gpu-name=sm_{arch}", "-"]
@@ -161,7 +179,8 @@ def main():
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(compile_one, jobs))
     failures = [message for *_, message in results if message]
-    print("\n".join(failures), end="")
+    for message in failures:
+        print(message)
     table = report(results, options.arch) if not failures else ""
     if options.report and options.check and options.report.read_text() != table:
         failures.append(f"{options.report}: not what the compiler reports; write it anew")

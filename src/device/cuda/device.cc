@@ -46,6 +46,19 @@ void Drop(const DriverApi* driver, void*& handle, Release release) {
   if (driver != nullptr && handle != nullptr) release(std::exchange(handle, nullptr));
 }
 
+/// Whether `function` may begin early: only when its code waits for the kernels before it, which is
+/// a question of what it was compiled for and not of the device. Code for older architectures has
+/// no such instruction, and runs on new devices too.
+Result<bool> BeginsEarly(const DriverApi& driver, void* function) {
+  int version = 0, architecture = 0;
+  KV8_RETURN_IF_ERROR(Check(driver, driver.driver_version(&version), "read the version"));
+  KV8_RETURN_IF_ERROR(Check(
+      driver,
+      driver.function_get(&architecture, DriverFunctionAttribute::kCodeArchitecture, function),
+      "ask what a kernel was compiled for"));
+  return version >= kEarlyLaunchDriver && architecture >= kEarlyLaunchArchitecture;
+}
+
 }  // namespace
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept {
@@ -99,9 +112,10 @@ DeviceGraph::~DeviceGraph() {
 }
 
 Result<void> DeviceKernel::AllowSharedMemory(int bytes) {
-  constexpr int kMaxDynamicSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-  return Check(*driver_, driver_->function_attribute(function_, kMaxDynamicSharedBytes, bytes),
-               fmt::format("give {} {} bytes of shared memory", name_, bytes));
+  return Check(
+      *driver_,
+      driver_->function_set(function_, DriverFunctionAttribute::kDynamicSharedBytesMax, bytes),
+      fmt::format("give {} {} bytes of shared memory", name_, bytes));
 }
 
 DeviceModule::DeviceModule(DeviceModule&& other) noexcept {
@@ -126,6 +140,7 @@ Result<DeviceKernel> DeviceModule::Kernel(std::string_view name) const {
     return Error{Code::kNotFound, "the device code has no kernel " + text, "device code", ""};
   }
   KV8_RETURN_IF_ERROR(Check(*driver_, status, "find kernel " + text));
+  KV8_ASSIGN_OR_RETURN(kernel.begins_early_, BeginsEarly(*driver_, kernel.function_));
   return kernel;
 }
 

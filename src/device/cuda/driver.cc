@@ -68,8 +68,9 @@ void FindStreamsAndCode(DriverApi& api, Lookup& find) {
   find(api.module_load, "cuModuleLoadData");
   find(api.module_unload, "cuModuleUnload");
   find(api.module_function, "cuModuleGetFunction");
-  find(api.function_attribute, "cuFuncSetAttribute");
-  find(api.launch, "cuLaunchKernel");
+  find(api.function_get, "cuFuncGetAttribute");
+  find(api.function_set, "cuFuncSetAttribute");
+  find(api.launch, "cuLaunchKernelEx");
 }
 
 Result<DriverApi> FindDriver() {

@@ -39,6 +39,32 @@ enum class DriverAttribute : int {
   kBlockSharedBytes = 97,  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 };
 
+/// CUfunction_attribute.
+enum class DriverFunctionAttribute : int {
+  kCodeArchitecture = 5,       // ..._PTX_VERSION: 10 * major + minor that the code was compiled for
+  kDynamicSharedBytesMax = 8,  // ..._MAX_DYNAMIC_SHARED_SIZE_BYTES
+};
+
+/// CUlaunchAttribute, of those whose value is an int.
+struct alignas(8) DriverLaunchAttribute {
+  enum class Id : int { kBeginsEarly = 6 };  // ..._PROGRAMMATIC_STREAM_SERIALIZATION
+  Id id;
+  int padding = 0;
+  int value[16] = {};
+};
+static_assert(sizeof(DriverLaunchAttribute) == 72);
+
+/// CUlaunchConfig.
+struct DriverLaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  void* stream;
+  DriverLaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+static_assert(sizeof(DriverLaunchConfig) == 56);
+
 /// Calls of libcuda.so.1. Handles of contexts, streams, events, graphs, modules and functions are
 /// void*, device addresses are void*, devices are int: the same sizes as in the driver's header.
 struct DriverApi {
@@ -79,15 +105,17 @@ struct DriverApi {
   S (*module_load)(void** module, const void* image);
   S (*module_unload)(void* module);
   S (*module_function)(void** function, void* module, const char* name);
-  S (*function_attribute)(void* function, int attribute, int value);
-  S(*launch)
-  (void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-   unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** parameters,
-   void** extra);
+  S (*function_get)(int* value, DriverFunctionAttribute attribute, void* function);
+  S (*function_set)(void* function, DriverFunctionAttribute attribute, int value);
+  S (*launch)(const DriverLaunchConfig* config, void* function, void** parameters, void** extra);
 };
 
 /// The oldest driver that runs the code of this build: 1000 * major + 10 * minor.
 inline constexpr int kOldestDriver = 12000;
+/// The oldest driver, and the oldest architecture of a kernel's code, with which a kernel may begin
+/// before the one in front of it has ended, in a captured graph too.
+inline constexpr int kEarlyLaunchDriver = 12030;
+inline constexpr int kEarlyLaunchArchitecture = 90;
 /// The oldest architecture kv8 has code for.
 inline constexpr int kOldestArchitecture = 70;
 

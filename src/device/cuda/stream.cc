@@ -37,10 +37,16 @@ Result<void> DeviceStream::Launch(const DeviceKernel& kernel, const LaunchShape&
                                   const void* parameters) {
   if (shape.grid_x == 0 || shape.grid_y == 0 || shape.grid_z == 0) return {};
   void* arguments[] = {const_cast<void*>(parameters)};
-  const DriverStatus status = driver_->launch(
-      kernel.function_, static_cast<unsigned>(shape.grid_x), static_cast<unsigned>(shape.grid_y),
-      static_cast<unsigned>(shape.grid_z), static_cast<unsigned>(shape.block), 1, 1,
-      static_cast<unsigned>(shape.shared_bytes), stream_, arguments, nullptr);
+  DriverLaunchAttribute early{.id = DriverLaunchAttribute::Id::kBeginsEarly, .value = {1}};
+  const DriverLaunchConfig config{
+      .grid = {static_cast<unsigned>(shape.grid_x), static_cast<unsigned>(shape.grid_y),
+               static_cast<unsigned>(shape.grid_z)},
+      .block = {static_cast<unsigned>(shape.block), 1, 1},
+      .shared_bytes = static_cast<unsigned>(shape.shared_bytes),
+      .stream = stream_,
+      .attributes = &early,
+      .attribute_count = kernel.begins_early_ ? 1u : 0u};
+  const DriverStatus status = driver_->launch(&config, kernel.function_, arguments, nullptr);
   if (status == DriverStatus::kSuccess) return {};  // the message is worth its time only on failure
   return DriverError(
       *driver_, status,

@@ -37,6 +37,7 @@ __device__ unsigned long long BlockMax(unsigned long long key) {
 
 /// Blocks: x over parts of a row, y over rows.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_argmax(const ArgmaxArgs a) {
+  AfterEarlierKernels();
   __shared__ bool last;
   const int parts = static_cast<int>(gridDim.x);
   const std::int64_t row = blockIdx.y;

@@ -338,6 +338,7 @@ __device__ void Choose(const Row& row, Shared& shared, unsigned candidates) {
 
 /// Blocks: x over parts of a row, y over rows.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_weigh_tokens(const ChooseTokensArgs a) {
+  AfterEarlierKernels();
   __shared__ Shared shared;
   Row row(a, blockIdx.y);
   if (!row.Draws()) return;
@@ -367,6 +368,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_weigh_tokens(const Ch
 
 /// Likewise.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_choose_tokens(const ChooseTokensArgs a) {
+  AfterEarlierKernels();
   __shared__ Shared shared;
   Row row(a, blockIdx.y);
   if (!row.Draws()) return;

@@ -1,4 +1,4 @@
-// What kernels share: warp sums, activations, FP16 and E4M3 conversions.
+// What kernels share: their beginning, warp sums, activations, FP16 and E4M3 conversions.
 //
 // __CUDA_ARCH__ picks the form of an operation, once per operation and here or in mma.cuh; kernels
 // themselves are the same source for every architecture.
@@ -18,6 +18,18 @@ __device__ __forceinline__ int Lane() {
 }
 __device__ __forceinline__ int Warp() {
   return static_cast<int>(threadIdx.x >> 5);
+}
+
+/// Every kernel's first statement, by every thread. From sm_90 on a kernel may begin while earlier
+/// ones of its stream still run (DeviceStream::Launch): this lets the next one do so and waits
+/// until what the earlier ones wrote can be read. Before it a kernel uses its arguments and no
+/// memory, and does not return: a kernel that ended before an earlier one would let the next one go
+/// on without that earlier one's results. scripts/compile_device.py looks for it.
+__device__ __forceinline__ void AfterEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 /// Sum over the warp, in every lane; the tree's order is fixed.

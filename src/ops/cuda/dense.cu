@@ -34,6 +34,7 @@ __device__ float BlockSum(float x) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_embed(const EmbedArgs a) {
+  AfterEarlierKernels();
   const int d = Column();
   if (d >= a.hidden) return;
   const std::int64_t row = blockIdx.y;
@@ -43,6 +44,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_embed(const EmbedArgs
 
 /// One block per row (y) and group (x).
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_grouped_norm(const GroupedNormArgs a) {
+  AfterEarlierKernels();
   const std::int64_t first =
       (static_cast<std::int64_t>(blockIdx.y) * a.groups + blockIdx.x) * a.dim;
   float squares = 0.0f;
@@ -58,6 +60,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_grouped_norm(const Gr
 
 /// One block per row (y) and stream (x): adds inject * y to it, then its norm.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const HyperMixArgs a) {
+  AfterEarlierKernels();
   const int stream = static_cast<int>(blockIdx.x);
   const std::int64_t row = blockIdx.y, first = (row * a.stream_count + stream) * a.hidden;
   float4* const values = reinterpret_cast<float4*>(a.streams + first);
@@ -92,6 +95,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const Hype
 /// Sums of the parts; silu of the low-rank values and the inject sigmoid, both over the stream
 /// count.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_activate(const HyperMixArgs a) {
+  AfterEarlierKernels();
   const int i = Column(), low = a.down.rows;
   const std::int64_t row = blockIdx.y;
   const bool inject = i >= low;
@@ -112,6 +116,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_activate(const 
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_combine(const HyperCombineArgs a) {
+  AfterEarlierKernels();
   const int d = Column();
   if (d >= a.hidden) return;
   const std::int64_t row = blockIdx.y;

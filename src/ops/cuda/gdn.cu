@@ -216,14 +216,17 @@ __device__ void Recur(const GdnArgs& args) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32) kv8_gdn_conv_32(const GdnArgs args) {
+  AfterEarlierKernels();
   Convolve<32>(args);
 }
 extern "C" __global__ void __launch_bounds__(128) kv8_gdn_conv_128(const GdnArgs args) {
+  AfterEarlierKernels();
   Convolve<128>(args);
 }
 
 /// The last raw inputs of slices longer than kGdnConvRows.
 extern "C" __global__ void __launch_bounds__(128) kv8_gdn_conv_state(const GdnArgs a) {
+  AfterEarlierKernels();
   const GdnSliceRows slice = FindGdnSlice(a.slices, static_cast<int>(blockIdx.y));
   const std::int64_t channels =
       2LL * a.key_heads * a.key_dim + static_cast<std::int64_t>(a.value_heads) * a.value_dim;
@@ -238,9 +241,11 @@ extern "C" __global__ void __launch_bounds__(128) kv8_gdn_conv_state(const GdnAr
 }
 
 extern "C" __global__ void __launch_bounds__(32) kv8_gdn_recurrence_32(const GdnArgs args) {
+  AfterEarlierKernels();
   Recur<32, 4>(args);
 }
 extern "C" __global__ void __launch_bounds__(256, 2) kv8_gdn_recurrence_128(const GdnArgs args) {
+  AfterEarlierKernels();
   Recur<128, 8>(args);
 }
 

@@ -480,14 +480,17 @@ __device__ void Normalize(const GdnArgs& a) {
 #define KV8_GDN_CHUNKS(dim)                                 \
   extern "C" __global__ void __launch_bounds__(kThreads, 2) \
       kv8_gdn_chunk_weigh_##dim(const GdnArgs args) {       \
+    AfterEarlierKernels();                                  \
     Weigh<dim>(args);                                       \
   }                                                         \
   extern "C" __global__ void __launch_bounds__(kThreads, 2) \
       kv8_gdn_chunk_scan_##dim(const GdnArgs args) {        \
+    AfterEarlierKernels();                                  \
     Scan<dim>(args);                                        \
   }                                                         \
   extern "C" __global__ void __launch_bounds__(kThreads)    \
       kv8_gdn_chunk_norm_##dim(const GdnArgs args) {        \
+    AfterEarlierKernels();                                  \
     Normalize<dim>(args);                                   \
   }
 KV8_GDN_CHUNKS(32)

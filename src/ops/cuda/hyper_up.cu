@@ -51,6 +51,7 @@ __device__ void HyperUp(const HyperMixArgs& a) {
 #define KV8_HYPER_UP(name, type, columns)                          \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
       kv8_hyper_up_##name##_##columns(const HyperMixArgs args) {   \
+    AfterEarlierKernels();                                         \
     HyperUp<WeightType::type, columns>(args);                      \
   }
 KV8_HYPER_UP(bf16, kBf16, 1)

@@ -47,6 +47,7 @@ __device__ void Linear(const LinearArgs& a) {
 #define KV8_LINEAR(name, type, tiles, columns)                         \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps)     \
       kv8_linear_##name##_##tiles##x##columns(const LinearArgs args) { \
+    AfterEarlierKernels();                                             \
     Linear<WeightType::type, tiles, columns>(args);                    \
   }
 KV8_LINEAR(bf16, kBf16, 1, 1)

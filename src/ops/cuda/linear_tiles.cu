@@ -201,10 +201,12 @@ __device__ void LinearTiles(const LinearArgs& args) {
 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     kv8_linear_tiles_bf16(const LinearArgs args) {
+  AfterEarlierKernels();
   LinearTiles<WeightType::kBf16>(args);
 }
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     kv8_linear_tiles_fp16(const LinearArgs args) {
+  AfterEarlierKernels();
   LinearTiles<WeightType::kFp16>(args);
 }
 

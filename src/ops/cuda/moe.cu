@@ -229,16 +229,19 @@ __device__ void GroupPairs(const MoeArgs& a, GroupShared& s) {
 
 /// Many rows: a warp per row, then one block.
 extern "C" __global__ void __launch_bounds__(32 * kRouteWarps) kv8_moe_route(const MoeArgs a) {
+  AfterEarlierKernels();
   __shared__ int chosen[kRouteWarps][kMaxExpertsPerToken];
   const int row = static_cast<int>(blockIdx.x) * kRouteWarps + Warp();
   if (row < a.rows) RouteRow(a, row, chosen[Warp()]);
 }
 extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_group(const MoeArgs a) {
+  AfterEarlierKernels();
   __shared__ GroupShared shared;
   GroupPairs(a, shared);
 }
 /// Few rows: both in one block.
 extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_route_group(const MoeArgs a) {
+  AfterEarlierKernels();
   __shared__ int chosen[kMaxExperts / 32][kMaxExpertsPerToken];
   __shared__ GroupShared shared;
   for (int row = Warp(); row < a.rows; row += kMaxExperts / 32) RouteRow(a, row, chosen[Warp()]);
@@ -247,6 +250,7 @@ extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_route_group(co
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_moe_sum(const MoeArgs a) {
+  AfterEarlierKernels();
   const int d = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (d >= a.hidden) return;
   const std::int64_t row = blockIdx.y;
@@ -262,10 +266,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_moe_sum(const MoeArgs
 #define KV8_EXPERTS(name, type, columns)                           \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
       kv8_moe_gate_up_##name##_##columns(const MoeArgs args) {     \
+    AfterEarlierKernels();                                         \
     GateUp<WeightType::type, columns>(args);                       \
   }                                                                \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
       kv8_moe_down_##name##_##columns(const MoeArgs args) {        \
+    AfterEarlierKernels();                                         \
     Down<WeightType::type, columns>(args);                         \
   }
 KV8_EXPERTS(bf16, kBf16, 1)

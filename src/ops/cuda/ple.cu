@@ -56,6 +56,7 @@ __device__ Sums BlockSums(Sums x) {
 
 /// One warp per row (y) and head (x): its table row as floats.
 extern "C" __global__ void __launch_bounds__(32) kv8_ple_lookup(const PleArgs a) {
+  AfterEarlierKernels();
   const int row = static_cast<int>(blockIdx.y), head = static_cast<int>(blockIdx.x);
   if (a.rows.sequence[row] < 0) return;
   const std::int64_t at = TableRow(a, row, head);
@@ -72,6 +73,7 @@ extern "C" __global__ void __launch_bounds__(32) kv8_ple_lookup(const PleArgs a)
 /// One block per row (y) and stream (x): how well the memory's key fits the residual gates its
 /// value.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_gate(const PleArgs a) {
+  AfterEarlierKernels();
   const std::int64_t row = blockIdx.y;
   if (a.rows.sequence[row] < 0) return;
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * a.hidden;
@@ -103,6 +105,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_gate(const PleArg
 /// residual += gated + silu(dilated convolution of normed). Rows of a slice come from the call,
 /// what was before them from the state. Blocks: x channels, y slices, z rows.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_convolve(const PleArgs a) {
+  AfterEarlierKernels();
   const int slot = a.slices.slot[blockIdx.y], begin = a.slices.row_begin[blockIdx.y];
   const int channel = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   const int width = a.streams * a.hidden;
@@ -148,6 +151,7 @@ __device__ std::int64_t StateFloats(const PleArgs& a) {
 
 /// The states between the rows of verified slices (y), after row z of each; before they move on.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_trail(const PleArgs a) {
+  AfterEarlierKernels();
   const std::int64_t slot = a.verified.slot[blockIdx.y];
   const int count = static_cast<int>(blockIdx.z) + 1;
   if (slot < 0 || count >= a.verified.row_count[blockIdx.y]) return;
@@ -159,6 +163,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_trail(const PleAr
 
 /// States move on by the call's rows.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_advance(const PleArgs a) {
+  AfterEarlierKernels();
   const std::int64_t slot = a.slices.slot[blockIdx.y];
   if (slot < 0) return;
   float* const state = a.conv_state + slot * StateFloats(a);

@@ -147,6 +147,7 @@ __device__ void StoreIndexKey(const QsaStoreArgs& a, int row, int sequence, std:
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps) kv8_qsa_store(const QsaStoreArgs a) {
+  AfterEarlierKernels();
   __shared__ float buffers[kWarps][kMaxDim];
   float* const shared = buffers[Warp()];
   const int row = static_cast<int>(blockIdx.x);

@@ -318,15 +318,18 @@ __device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], 
 
 extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreBlocksAtOnce)
     kv8_index_scores_64(const SelectBlocksArgs args) {
+  AfterEarlierKernels();
   Score<64>(args);
 }
 extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreBlocksAtOnce)
     kv8_index_scores_128(const SelectBlocksArgs args) {
+  AfterEarlierKernels();
   Score<128>(args);
 }
 
 extern "C" __global__ void __launch_bounds__(kChoiceThreads)
     kv8_choose_blocks(const SelectBlocksArgs a) {
+  AfterEarlierKernels();
   __shared__ ChoiceShared s;
   const int row = static_cast<int>(blockIdx.x);
   if (a.rows.sequence[row] < 0) return;

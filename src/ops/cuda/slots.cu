@@ -1,6 +1,8 @@
 // Copies of items between arrays. Contract: slots.h.
 #include "ops/cuda/slots.h"
 
+#include "ops/cuda/common.cuh"
+
 namespace kv8::cuda {
 namespace {
 
@@ -18,6 +20,7 @@ __device__ void CopyWords(unsigned char* to, const unsigned char* from, std::int
 
 /// Blocks: x pieces of an item, y arrays, z pairs.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_copy_items(const CopyItemsArgs a) {
+  AfterEarlierKernels();
   const CopyArray& array = a.arrays[blockIdx.y];
   const CopyPair pair = a.pairs != nullptr ? a.pairs[blockIdx.z] : a.own_pairs[blockIdx.z];
   const std::int64_t first = blockIdx.x * kCopyBlockBytes;

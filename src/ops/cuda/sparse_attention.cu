@@ -602,6 +602,7 @@ __device__ void Attend(const SparseAttentionArgs& a) {
 #define KV8_ATTENTION(name, type, dim, blocks)                              \
   extern "C" __global__ void __launch_bounds__(kThreads, blocks)            \
       kv8_sparse_attention_##name##_##dim(const SparseAttentionArgs args) { \
+    AfterEarlierKernels();                                                  \
     Attend<PageType::type, dim>(args);                                      \
   }
 KV8_ATTENTION(fp16, kFp16, 64, 4)
