@@ -51,8 +51,9 @@ RESOURCES = re.compile(
 )
 KERNEL = re.compile(r"^\.visible \.entry (\w+)\((.*?)^\}", re.S | re.M)
 EARLY_LAUNCHES = 90  # the first architecture with them
-# What a kernel may not do before it waits: use memory that others write, or end.
+# What a kernel may not do before it waits: use memory that others write, or end. Prefetches may.
 TOO_EARLY = re.compile(r"\b(ld|st|atom|red|cp)\.(?!param|local)|\bret;")
+BRANCH = re.compile(r"\bbra(?:\.uni)?\s+([$\w]+);")
 
 
 def packages():
@@ -102,7 +103,8 @@ def unready(ptx):
     names = []
     for name, body in KERNEL.findall(ptx):
         before, wait, _ = body.partition("griddepcontrol.wait")
-        if not wait or TOO_EARLY.search(before):
+        around = any(label + ":" not in before for label in BRANCH.findall(before))
+        if not wait or around or TOO_EARLY.search(before):
             names.append(name)
     return names
 

@@ -14,12 +14,17 @@ __device__ void HyperUp(const HyperMixArgs& a) {
   __shared__ float shared[P::kSharedFloats];
   const int g = Lane() / 4, dim = static_cast<int>(blockIdx.x) * 8;
   const int first = static_cast<int>(blockIdx.y) * P::kRows, low = a.down.rows;
+  const auto row_at = [&](int row) {
+    return a.up.data + (row / 8 * static_cast<std::int64_t>(a.hidden) + dim + row % 8) * low;
+  };
+  PrefetchWeights<32 * kProductWarps, P::kWeightRows>(low, row_at);
+  AfterEarlierKernels();
   const std::uint16_t* weights[kHyperStreams / 2];
   const std::uint16_t* below[kHyperStreams / 2];
 #pragma unroll
   for (int m = 0; m < kHyperStreams / 2; ++m) {
-    weights[m] = a.up.data + (2LL * m * a.hidden + dim + g) * low;
-    below[m] = weights[m] + static_cast<std::int64_t>(a.hidden) * low;
+    weights[m] = row_at(16 * m + g);
+    below[m] = row_at(16 * m + g + 8);
   }
   const float* x[kColumns];
 #pragma unroll
@@ -51,7 +56,6 @@ __device__ void HyperUp(const HyperMixArgs& a) {
 #define KV8_HYPER_UP(name, type, columns)                          \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
       kv8_hyper_up_##name##_##columns(const HyperMixArgs args) {   \
-    AfterEarlierKernels();                                         \
     HyperUp<WeightType::type, columns>(args);                      \
   }
 KV8_HYPER_UP(bf16, kBf16, 1)

@@ -17,15 +17,19 @@ __device__ void Linear(const LinearArgs& a) {
   const LinearOutput& output = a.outputs[block.part];
   const int inner = a.inner / a.splits, split = static_cast<int>(blockIdx.z);
   const int g = Lane() / 4, first = static_cast<int>(blockIdx.y) * P::kRows;
+  const auto row_at = [&](int row) {
+    // Past the end the last row again: its sums are not stored.
+    const int there = min(block.first_row + row, output.weight.rows - 1);
+    return output.weight.data + split * inner + static_cast<std::int64_t>(there) * a.inner;
+  };
+  PrefetchWeights<32 * kProductWarps, P::kWeightRows>(inner, row_at);
+  AfterEarlierKernels();
   const std::uint16_t* weights[kTiles];
   const std::uint16_t* below[kTiles];
 #pragma unroll
   for (int m = 0; m < kTiles; ++m) {
-    // Past the end the last row again: its sums are not stored.
-    const int row = block.first_row + 16 * m + g, last = output.weight.rows - 1;
-    const std::uint16_t* const data = output.weight.data + split * inner;
-    weights[m] = data + static_cast<std::int64_t>(min(row, last)) * a.inner;
-    below[m] = data + static_cast<std::int64_t>(min(row + 8, last)) * a.inner;
+    weights[m] = row_at(16 * m + g);
+    below[m] = row_at(16 * m + g + 8);
   }
   const float* x[kColumns];
 #pragma unroll
@@ -47,7 +51,6 @@ __device__ void Linear(const LinearArgs& a) {
 #define KV8_LINEAR(name, type, tiles, columns)                         \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps)     \
       kv8_linear_##name##_##tiles##x##columns(const LinearArgs args) { \
-    AfterEarlierKernels();                                             \
     Linear<WeightType::type, tiles, columns>(args);                    \
   }
 KV8_LINEAR(bf16, kBf16, 1, 1)

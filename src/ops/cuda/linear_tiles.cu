@@ -69,6 +69,16 @@ struct Tile {
     }
   }
 
+  /// Every other line of the rows: those that the first share reads.
+  __device__ void Prefetch() const {
+    const WeightArray& weight = a.outputs[block.part].weight;
+    const int inner = pieces * kProductPiece, begin = static_cast<int>(blockIdx.z) * inner;
+    PrefetchWeights<kThreads, kLinearTileRows, kProductShares * kProductPiece>(inner, [&](int row) {
+      const std::int64_t there = min(block.first_row + row, weight.rows - 1);
+      return weight.data + there * a.inner + begin;
+    });
+  }
+
   __device__ void Run() {
 #pragma unroll
     for (int step = 0; step < kStages - 1; ++step) Start(step);
@@ -194,19 +204,20 @@ struct Tile {
 template <WeightType kType>
 __device__ void LinearTiles(const LinearArgs& args) {
   extern __shared__ __align__(16) unsigned char shared[];
-  Tile<kType>(args, *reinterpret_cast<TileShared*>(shared)).Run();
+  Tile<kType> tile(args, *reinterpret_cast<TileShared*>(shared));
+  tile.Prefetch();
+  AfterEarlierKernels();
+  tile.Run();
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     kv8_linear_tiles_bf16(const LinearArgs args) {
-  AfterEarlierKernels();
   LinearTiles<WeightType::kBf16>(args);
 }
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     kv8_linear_tiles_fp16(const LinearArgs args) {
-  AfterEarlierKernels();
   LinearTiles<WeightType::kFp16>(args);
 }
 
