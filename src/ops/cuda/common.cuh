@@ -21,24 +21,19 @@ __device__ __forceinline__ int Warp() {
 }
 
 /// Every kernel's first statement, at most behind PrefetchWeights, by every thread. From sm_90 on a
-/// kernel may begin while earlier ones of its stream still run (DeviceStream::Launch): this lets
-/// the next one do so and waits until what the earlier ones wrote can be read. Before it a kernel
-/// uses its arguments and no memory, and does not return: a kernel that ended before an earlier one
-/// would let the next one go on without that earlier one's results. scripts/compile_device.py looks
-/// for it.
+/// kernel may begin before earlier ones of its stream have ended (DeviceStream::Launch); this waits
+/// until what they wrote can be read. Before it a kernel uses its arguments and no memory, and does
+/// not return: a kernel that ended before an earlier one would let the next one go on without that
+/// earlier one's results. scripts/compile_device.py looks for it.
 __device__ __forceinline__ void AfterEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/// Starts to bring the 128 bytes around `global` to the second-level cache. Only where kernels
-/// begin early: elsewhere nothing stands between this and the reading itself.
+/// Starts to bring the 128 bytes around `global` to the second-level cache.
 __device__ __forceinline__ void PrefetchToL2(const void* global) {
-#if __CUDA_ARCH__ >= 900
   asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(global)));
-#endif
 }
 
 /// Sum over the warp, in every lane; the tree's order is fixed.

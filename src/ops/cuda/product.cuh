@@ -20,13 +20,16 @@ inline constexpr int kProductWarps = kProductShares;  // of a block that gives e
 /// that the memory has work while earlier kernels end. One line per thread, or kThreads * 128
 /// bytes: with every multiprocessor full that is a few microseconds of reading, and less than the
 /// cache. `row_at(i)` is where row i of kRows begins, `inner` its length; the lines of a row that
-/// are read first are kStep weights apart.
+/// are read first are kStep weights apart. Only where kernels begin early: elsewhere nothing stands
+/// between this and the reading itself.
 template <int kThreads, int kRows, int kStep = 64, class RowAt>
 __device__ __forceinline__ void PrefetchWeights(int inner, RowAt&& row_at) {
+#if __CUDA_ARCH__ >= 900
   constexpr int kLines = kThreads / kRows;  // of each row
   const int row = static_cast<int>(threadIdx.x) / kLines;
   const int k = static_cast<int>(threadIdx.x) % kLines * kStep;
   if (k < inner) PrefetchToL2(row_at(row) + k);
+#endif
 }
 
 /// Two neighbouring weights as FP16.

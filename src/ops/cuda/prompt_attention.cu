@@ -16,7 +16,8 @@ namespace {
 /// of nothing; which, depends on nothing but the list, so a row's sums are always cut alike. The
 /// ring's other stages are for copies ahead, and for warps to be ahead of others.
 template <PageType kType, int kDim>
-__device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int heads) {
+__device__ void RunStages(const Work<kType, kDim>& w, const StoredQueries<kType, kDim>& queries,
+                          Row<kType, kDim>& row) {
   using W = Work<kType, kDim>;
   using Queue = PageQueue<kType, kDim>;
   const int stages = (w.list.count + W::kStagePages - 1) / W::kStagePages;
@@ -27,7 +28,7 @@ __device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int
     if (stage < stages) StartStage(w, stage, next.slot);
     next.Advance(w.stages);
   }
-  row.Load(w, min(w.group.begin + w.warp, w.group.begin + w.group.count - 1), heads);
+  row.Load(w, queries);
   Queue queue(w);
   unsigned coming = OwnPages(w, 0);  // of the stage that is looked at next: read long before
   const auto look_at = [&](int stage, int place) {
@@ -59,9 +60,13 @@ __device__ void RunStages(const Work<kType, kDim>& w, Row<kType, kDim>& row, int
 template <PageType kType, int kDim>
 __device__ void Attend(const PromptAttentionArgs& args) {
   extern __shared__ __align__(128) unsigned char shared[];
+  AfterEarlierKernels();
   Work<kType, kDim> w(args, shared);
   if (w.sequence < 0) return;
   const int heads = w.a.query_heads / w.a.kv.kv_heads;
+  // What comes from far is asked for at once, and the selection, which is needed first, first.
+  const Selection selection(w);
+  const StoredQueries<kType, kDim> queries(w, heads);
   for (int i = static_cast<int>(threadIdx.x) * 4; i < w.kPageBytes; i += kThreads * 4) {
     *reinterpret_cast<unsigned*>(w.ring + w.Zeros() + i) = 0;
   }
@@ -69,10 +74,10 @@ __device__ void Attend(const PromptAttentionArgs& args) {
     w.Full(static_cast<int>(threadIdx.x)).Init(kThreads);
     w.Empty(static_cast<int>(threadIdx.x)).Init(kThreads);
   }
-  ListPages(w);  // its barriers stand between these and their use
+  ListPages(w, selection);  // its barriers stand between these and their use
   Row<kType, kDim> row(w);
-  RunStages(w, row, heads);
-  if (w.warp < w.group.count) row.Write(w, w.group.begin + w.warp, heads);
+  RunStages(w, queries, row);
+  if (w.HasRow()) row.Write(w, heads);
 }
 
 }  // namespace

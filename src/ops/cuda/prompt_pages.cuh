@@ -130,68 +130,101 @@ struct Work {
   }
   __device__ Barrier Empty(int slot) const { return {Full(slot).address + 8}; }
 
-  /// Pages that a row selects.
-  __device__ int Selected(int row) const { return a.counts[group.begin + row]; }
-  __device__ const std::int32_t* Selection(int row) const {
-    return a.blocks + static_cast<std::int64_t>(group.begin + row) * a.budget_blocks;
-  }
+  /// Whether this warp has a row.
+  __device__ bool HasRow() const { return warp < group.count; }
+  /// Its row, or another where it has none.
+  __device__ int Row() const { return group.begin + min(warp, group.count - 1); }
   /// Tokens of a row's open page.
   __device__ int OpenTokens(int row) const {
     return static_cast<int>((a.rows.position[group.begin + row] + 1) % kPageTokens);
   }
 };
 
-__device__ __forceinline__ int NonzeroBytes(unsigned word) {
-  return __popc(__vcmpne4(word, 0u)) / 8;
+/// This warp's row's selection: what is read before there is anything to do with it.
+struct Selection {
+  static constexpr int kHeld = 16;
+
+  const std::int32_t* pages;
+  int count;
+  int held[kHeld];  // page 32 i + lane; anything from `count` on
+
+  template <PageType kType, int kDim>
+  __device__ explicit Selection(const Work<kType, kDim>& w)
+      : pages(w.a.blocks + static_cast<std::int64_t>(w.Row()) * w.a.budget_blocks),
+        count(w.HasRow() ? w.a.counts[w.Row()] : 0) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) held[i] = pages[min(32 * i + Lane(), w.a.budget_blocks - 1)];
+  }
+
+  /// Calls mark(page) for each of this lane's.
+  template <class Mark>
+  __device__ void ForEach(Mark&& mark) const {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (32 * i + Lane() < count) mark(held[i]);
+    }
+    for (int i = 32 * kHeld + Lane(); i < count; i += 32) mark(pages[i]);
+  }
+};
+
+/// Ranks the bytes of all lanes' words of which the lowest bit is set, in order, `first` the rank
+/// of the first of them, and calls put(rank, byte) for each of this lane's. Returns their number.
+template <class Put>
+__device__ __forceinline__ int RankBytes(unsigned flags, int first, Put&& put) {
+  const unsigned below = (1u << Lane()) - 1;
+  int rank = first, count = 0;
+#pragma unroll
+  for (int byte = 0; byte < 4; ++byte) {
+    const unsigned votes = __ballot_sync(kFullWarp, flags >> (8 * byte) & 1);
+    rank += __popc(votes & below);
+    count += __popc(votes);
+  }
+#pragma unroll
+  for (int byte = 0; byte < 4; ++byte) {
+    if ((flags >> (8 * byte) & 1) != 0) put(rank++, byte);
+  }
+  return count;
+}
+
+/// The lowest bit of each byte that is not zero.
+__device__ __forceinline__ unsigned NonzeroBytes(unsigned word) {
+  return __vcmpne4(word, 0u) & 0x01010101u;
 }
 
 /// Puts the selected ones of `pages` pages from `first` on at the end of the list. `map` has a byte
 /// for each, in which bit r is row r's.
 template <PageType kType, int kDim>
-__device__ void Unite(Work<kType, kDim>& w, unsigned* map, int first, int pages) {
-  const int thread = static_cast<int>(threadIdx.x);
+__device__ void Unite(Work<kType, kDim>& w, const Selection& selection, unsigned* map, int first,
+                      int pages) {
   const int words = (pages + 3) / 4;
-  for (int i = thread; i < words; i += kThreads) map[i] = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < words; i += kThreads) map[i] = 0;
   __syncthreads();
-  if (Warp() < w.group.count) {
-    const std::int32_t* const selection = w.Selection(Warp());
-    const int selected = w.Selected(Warp());
-#pragma unroll 8
-    for (int i = Lane(); i < selected; i += 32) {
-      const int page = selection[i] - first;
-      if (page >= 0 && page < pages) atomicOr(map + page / 4, 1u << (page % 4 * 8 + Warp()));
-    }
-  }
+  selection.ForEach([&](int selected) {
+    const int page = selected - first;
+    if (page >= 0 && page < pages) atomicOr(map + page / 4, 1u << (page % 4 * 8 + w.warp));
+  });
   __syncthreads();
-  // Each thread has neighbouring words, an odd number: lanes meet different banks.
-  const int share = ((words + kThreads - 1) / kThreads) | 1;
-  const int begin = min(thread * share, words), end = min(begin + share, words);
+  const int share = (words + kThreads - 1) / kThreads * 32;  // of a warp, neighbours
+  const int begin = min(w.warp * share, words), end = min(begin + share, words);
   int mine = 0;
-  for (int i = begin; i < end; ++i) mine += NonzeroBytes(map[i]);
-  int up_to = mine;
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const int before = __shfl_up_sync(kFullWarp, up_to, offset);
-    if (Lane() >= offset) up_to += before;
-  }
-  if (Lane() == 31) w.sums[Warp()] = up_to;
+#pragma unroll 8
+  for (int i = begin + Lane(); i < end; i += 32) mine += __popc(NonzeroBytes(map[i]));
+  mine = __reduce_add_sync(kFullWarp, mine);
+  if (Lane() == 0) w.sums[w.warp] = mine;
   __syncthreads();
-  int at = w.list.selected + up_to - mine;
+  int at = w.list.selected;
 #pragma unroll
   for (int warp = 0; warp < kWarps; ++warp) {
-    if (warp < Warp()) at += w.sums[warp];
+    if (warp < w.warp) at += w.sums[warp];
     w.list.selected += w.sums[warp];
   }
-  for (int i = begin; i < end; ++i) {
-    const unsigned word = map[i];
-    for (int byte = 0; word >> (8 * byte) != 0; ++byte) {
-      const unsigned rows = (word >> (8 * byte)) & 0xFFu;
-      if (rows != 0) {
-        w.list.page[at] = static_cast<std::uint32_t>(first + 4 * i + byte);
-        w.list.rows[at++] = static_cast<unsigned char>(rows);
-      }
-      if (byte == 3) break;
-    }
+#pragma unroll 2
+  for (int i = begin; i < end; i += 32) {
+    const unsigned word = i + Lane() < end ? map[i + Lane()] : 0;
+    at += RankBytes(NonzeroBytes(word), at, [&](int rank, int byte) {
+      w.list.page[rank] = static_cast<std::uint32_t>(first + 4 * (i + Lane()) + byte);
+      w.list.rows[rank] = static_cast<unsigned char>(word >> (8 * byte));
+    });
   }
   __syncthreads();  // map and sums are used again
 }
@@ -212,7 +245,7 @@ __device__ __forceinline__ std::uint64_t Transposed(std::uint64_t bits) {
 template <PageType kType, int kDim>
 __device__ void Locate(const Work<kType, kDim>& w) {
   const std::int32_t* const table = w.a.tables.blocks + w.sequence * w.a.tables.stride;
-#pragma unroll 4
+#pragma unroll 8
   for (int i = static_cast<int>(threadIdx.x); i < w.list.count; i += kThreads) {
     const std::uint32_t page = w.list.page[i];
     const auto block = static_cast<std::uint32_t>(table[page / kPagesPerBlock]);
@@ -231,13 +264,13 @@ __device__ void Locate(const Work<kType, kDim>& w) {
 
 /// Fills the list.
 template <PageType kType, int kDim>
-__device__ void ListPages(Work<kType, kDim>& w) {
+__device__ void ListPages(Work<kType, kDim>& w, const Selection& selection) {
   // No row of the group selects a page from here on.
   const int pages = static_cast<int>(w.a.rows.position[w.group.begin] / kPromptGroupRows + 1) *
                     (kPromptGroupRows / kPageTokens);
   const int window = w.Zeros();  // a byte of the ring for each page
   for (int first = 0; first < pages; first += window) {
-    Unite(w, reinterpret_cast<unsigned*>(w.ring), first, min(window, pages - first));
+    Unite(w, selection, reinterpret_cast<unsigned*>(w.ring), first, min(window, pages - first));
   }
   const bool open = Lane() < w.group.count && w.OpenTokens(min(Lane(), w.group.count - 1)) != 0;
   w.list.open = __ballot_sync(kFullWarp, open);
@@ -287,6 +320,17 @@ __device__ __forceinline__ void StartPage(const Work<kType, kDim>& w, std::uint3
   }
 }
 
+/// Asks for the gates of this warp's row, which its output needs, into the second-level cache.
+template <PageType kType, int kDim>
+__device__ __forceinline__ void PrefetchGates(const Work<kType, kDim>& w) {
+  constexpr int kLineFloats = 32, kLines = kDim / kLineFloats;  // of a head
+  const int heads = w.a.query_heads / w.a.kv.kv_heads;
+  for (int i = w.lane(); i < heads * kLines; i += 32) {
+    const int head = w.kv_head * heads + i / kLines;
+    PrefetchToL2(PlaceOf(w.a, w.Row(), head, kDim).gate + i % kLines * kLineFloats);
+  }
+}
+
 /// Starts to copy this warp's pages of a stage to their places.
 template <PageType kType, int kDim>
 __device__ __forceinline__ void StartStage(const Work<kType, kDim>& w, int stage, int slot) {
@@ -302,6 +346,7 @@ __device__ __forceinline__ void StartStage(const Work<kType, kDim>& w, int stage
       StartPage(w, page[i], to + i * kWarps * W::kPageBytes, kPageTokens);
     }
   } else {
+    PrefetchGates(w);  // with the last pages, so that they are there when those are done with
     for (int i = 0; i < W::kPagesPerWarp; ++i) {
       const int index = first + i * kWarps;
       if (index >= w.list.count) break;

@@ -5,6 +5,33 @@
 
 namespace kv8::cuda {
 
+/// A row's queries as they are stored, on their way: lane 4 g + t takes of heads g and g + 8 what
+/// it needs for each step of a product. Zeros for heads that are not there.
+template <PageType kType, int kDim>
+struct StoredQueries {
+  using K = KeyPieces<kType, kDim>;
+
+  float4 step[2][kDim / 16];
+
+  __device__ StoredQueries(const Work<kType, kDim>& w, int heads) {
+    const int g = Lane() / 4, t = Lane() % 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int head = g + 8 * r;
+      const float* const from = w.a.query + (static_cast<std::int64_t>(w.Row()) * w.a.query_heads +
+                                             w.kv_head * heads + min(head, heads - 1)) *
+                                                kDim;
+#pragma unroll
+      for (int s = 0; s < kDim / 16; ++s) {
+        const int d =
+            (4 * (s / K::kStepsPerPiece) + t) * K::kPerPiece + 4 * (s % K::kStepsPerPiece);
+        step[r][s] = head < heads ? *reinterpret_cast<const float4*>(from + d)
+                                  : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      }
+    }
+  }
+};
+
 /// How much larger than the largest score that the sums relate to a score may be, as a power of
 /// two, before they are put in relation to it: weights are FP16.
 inline constexpr float kScoreSlack = 8.0f;
@@ -35,24 +62,14 @@ struct Row {
   __device__ explicit Row(const W& w)
       : more(w.scratch + w.warp * (kPromptScratchBytes / 16)), lane(w.lane) {}
 
-  __device__ void Load(const W& w, int row, int heads) {
-    const int g = Lane() / 4, t = Lane() % 4;
+  __device__ void Load(const W& w, const StoredQueries<kType, kDim>& queries) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int head = g + 8 * r;
-      const float* const from =
-          w.a.query +
-          (static_cast<std::int64_t>(row) * w.a.query_heads + w.kv_head * heads + head) * kDim;
-      float4 q[kSteps];
       float largest = 0.0f;
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s) {
-        const int d =
-            (4 * (s / K::kStepsPerPiece) + t) * K::kPerPiece + 4 * (s % K::kStepsPerPiece);
-        q[s] = head < heads ? *reinterpret_cast<const float4*>(from + d)
-                            : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        largest = fmaxf(fmaxf(largest, fmaxf(fabsf(q[s].x), fabsf(q[s].y))),
-                        fmaxf(fabsf(q[s].z), fabsf(q[s].w)));
+      for (const float4& q : queries.step[r]) {
+        largest =
+            fmaxf(fmaxf(largest, fmaxf(fabsf(q.x), fabsf(q.y))), fmaxf(fabsf(q.z), fabsf(q.w)));
       }
       largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 2));
@@ -62,10 +79,11 @@ struct Row {
       factor[r] = fmaxf(scale * ScoreFactor<kType, kDim>(w.a.kv), kLeastNormal);
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
+        const float4& q = queries.step[r][s];
         unsigned* const to =
             s < kHeld ? query[s] : reinterpret_cast<unsigned*>(more + (s - kHeld) * 32 + Lane());
-        to[r] = PackHalf2(q[s].x * inverse, q[s].y * inverse);
-        to[2 + r] = PackHalf2(q[s].z * inverse, q[s].w * inverse);
+        to[r] = PackHalf2(q.x * inverse, q.y * inverse);
+        to[2 + r] = PackHalf2(q.z * inverse, q.w * inverse);
       }
     }
     __syncwarp();
@@ -252,7 +270,7 @@ struct Row {
   /// Leaves the tokens that count.
   __device__ __forceinline__ void Cut(const W& w, const PagePlace* pages,
                                       float (&scores)[kDeep][2][4]) const {
-    const int t = lane() % 4, open = w.OpenTokens(min(w.warp, w.group.count - 1));
+    const int t = lane() % 4, open = w.OpenTokens(w.Row() - w.group.begin);
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
@@ -269,7 +287,8 @@ struct Row {
 
   /// Writes the row's output. 64 dimensions at a time pass through the warp's scratch, [head][piece
   /// of 16 bytes], so that neighbouring lanes write neighbouring dimensions.
-  __device__ void Write(const W& w, int row, int heads) {
+  __device__ void Write(const W& w, int heads) {
+    const int row = w.Row();
     float4* const scratch = reinterpret_cast<float4*>(more);
     float scale[2];
 #pragma unroll
