@@ -51,8 +51,9 @@ RESOURCES = re.compile(
 )
 KERNEL = re.compile(r"^\.visible \.entry (\w+)\((.*?)^\}", re.S | re.M)
 EARLY_LAUNCHES = 90  # the first architecture with them
+WAIT = re.compile(r"^\s*griddepcontrol\.wait;", re.M)  # not under a predicate
 # What a kernel may not do before it waits: use memory that others write, or end. Prefetches may.
-TOO_EARLY = re.compile(r"\b(ld|st|atom|red|cp)\.(?!param|local)|\bret;")
+TOO_EARLY = re.compile(r"\b(ldu?|st|atom|red|cp)\.(?!param|local)|\bcall\b|\b(ret|exit);")
 BRANCH = re.compile(r"\bbra(?:\.uni)?\s+([$\w]+);")
 
 
@@ -101,11 +102,15 @@ class Nvrtc:
 def unready(ptx):
     """The kernels that do not wait for earlier ones before all else (AfterEarlierKernels)."""
     names = []
-    for name, body in KERNEL.findall(ptx):
-        before, wait, _ = body.partition("griddepcontrol.wait")
+    kernels = KERNEL.findall(ptx)
+    for name, body in kernels:
+        wait = WAIT.search(body)
+        before = body[: wait.start()] if wait else ""
         around = any(label + ":" not in before for label in BRANCH.findall(before))
         if not wait or around or TOO_EARLY.search(before):
             names.append(name)
+    if len(kernels) != ptx.count(".entry "):
+        names.append("a kernel that was not found in its PTX")
     return names
 
 

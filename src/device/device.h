@@ -100,7 +100,7 @@ class DeviceKernel {
   const DriverApi* driver_ = nullptr;
   void* function_ = nullptr;
   std::string_view name_;
-  bool begins_early_ = false;  // before the kernel in front of it has ended, for which it waits
+  bool begins_early_ = false;
 };
 
 /// Code loaded onto a device. Move-only.
@@ -141,9 +141,9 @@ class DeviceStream {
   /// Copies between any two of host and device memory.
   Result<void> Copy(void* to, const void* from, std::int64_t bytes);
   Result<void> Fill(void* to, std::byte value, std::int64_t bytes);
-  /// `parameters` points to the kernel's only parameter, which is copied. A kernel whose code waits
-  /// by itself for the kernels before it may begin before they end: its blocks are in place by
-  /// then.
+  /// `parameters` points to the kernel's only parameter, which is copied. A kernel that was
+  /// compiled for architecture 90 or later may begin before the one in front of it has ended: it
+  /// must wait for that itself (AfterEarlierKernels), before all else.
   Result<void> Launch(const DeviceKernel& kernel, const LaunchShape& shape, const void* parameters);
   Result<void> Record(const DeviceEvent& event);
   Result<void> Synchronize();

@@ -10,6 +10,7 @@ sys.path.insert(0, str(REPO / "scripts"))
 import check_layers  # noqa: E402
 import check_sizes  # noqa: E402
 import check_spec  # noqa: E402
+import compile_device  # noqa: E402
 
 
 class LayersTest(unittest.TestCase):
@@ -47,6 +48,31 @@ class LayersTest(unittest.TestCase):
         path = "/ho" + "me/someone/kv8"
         (offence,) = self.offences(check_layers.check_machine_paths, {"README.md": f"see {path}\n"})
         self.assertIn("README.md:1", offence)
+
+
+class EarlyLaunchTest(unittest.TestCase):
+    def unready(self, *lines):
+        body = "".join(f"\t{line}\n" for line in lines)
+        return compile_device.unready(f".visible .entry kv8_x(\n\t.param .u64 a\n)\n{{\n{body}}}\n")
+
+    def test_a_kernel_that_waits_first(self):
+        before = ("ld.param.u64 %rd1, [a];", "prefetch.global.L2 [%rd1];", "@%p1 bra $L1;", "$L1:")
+        self.assertEqual(self.unready(*before, "griddepcontrol.wait;", "ld.global.f32 %f1, [%rd1];"), [])
+
+    def test_kernels_that_do_not(self):
+        self.assertEqual(self.unready("ret;"), ["kv8_x"])
+        self.assertEqual(self.unready("@%p1 griddepcontrol.wait;", "ret;"), ["kv8_x"])
+        for early in (
+            "ld.global.f32 %f1, [%rd1];",
+            "st.global.f32 [%rd1], %f1;",
+            "call.uni helper, (a);",
+            "@%p1 ret;",
+            "@%p1 bra $L1;",  # to a place behind the wait
+        ):
+            self.assertEqual(self.unready(early, "griddepcontrol.wait;", "$L1:"), ["kv8_x"], early)
+
+    def test_a_kernel_that_is_not_found(self):
+        self.assertEqual(len(compile_device.unready(".visible .entry kv8_x(a)\n{ ret; }")), 1)
 
 
 class SizesTest(unittest.TestCase):

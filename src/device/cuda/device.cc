@@ -46,9 +46,6 @@ void Drop(const DriverApi* driver, void*& handle, Release release) {
   if (driver != nullptr && handle != nullptr) release(std::exchange(handle, nullptr));
 }
 
-/// Whether `function` may begin early: only when its code waits for the kernels before it, which is
-/// a question of what it was compiled for and not of the device. Code for older architectures has
-/// no such instruction, and runs on new devices too.
 Result<bool> BeginsEarly(const DriverApi& driver, void* function) {
   int version = 0, architecture = 0;
   KV8_RETURN_IF_ERROR(Check(driver, driver.driver_version(&version), "read the version"));
@@ -56,7 +53,7 @@ Result<bool> BeginsEarly(const DriverApi& driver, void* function) {
       driver,
       driver.function_get(&architecture, DriverFunctionAttribute::kCodeArchitecture, function),
       "ask what a kernel was compiled for"));
-  return version >= kEarlyLaunchDriver && architecture >= kEarlyLaunchArchitecture;
+  return kv8::BeginsEarly(version, architecture);
 }
 
 }  // namespace

@@ -112,15 +112,18 @@ struct DriverApi {
 
 /// The oldest driver that runs the code of this build: 1000 * major + 10 * minor.
 inline constexpr int kOldestDriver = 12000;
-/// The oldest driver, and the oldest architecture of a kernel's code, with which a kernel may begin
-/// before the one in front of it has ended, in a captured graph too.
-inline constexpr int kEarlyLaunchDriver = 12030;
-inline constexpr int kEarlyLaunchArchitecture = 90;
 /// The oldest architecture kv8 has code for.
 inline constexpr int kOldestArchitecture = 70;
 
 /// Loads the driver once per process. Errors: kUnsupported: none installed, or too old.
 Result<const DriverApi*> LoadDriver();
+
+/// Whether a kernel begins before the one in front of it has ended, in a captured graph too. That
+/// is a question of what its code was compiled for and not of the device: code for older
+/// architectures cannot wait, and runs on new devices too.
+constexpr bool BeginsEarly(int driver_version, int code_architecture) {
+  return driver_version >= 12030 && code_architecture >= 90;
+}
 
 /// kUnsupported below kOldestDriver.
 Result<void> CheckDriverVersion(int version);

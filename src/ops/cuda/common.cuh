@@ -24,7 +24,8 @@ __device__ __forceinline__ int Warp() {
 /// kernel may begin before earlier ones of its stream have ended (DeviceStream::Launch); this waits
 /// until what they wrote can be read. Before it a kernel uses its arguments and no memory, and does
 /// not return: a kernel that ended before an earlier one would let the next one go on without that
-/// earlier one's results. scripts/compile_device.py looks for it.
+/// earlier one's results. scripts/compile_device.py looks for it. Nor is anything that a kernel
+/// wrote read by __ldg, which is for what nobody writes from a kernel's beginning on.
 __device__ __forceinline__ void AfterEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -69,7 +69,7 @@ struct Tile {
     }
   }
 
-  /// Every other line of the rows: those that the first share reads.
+  /// Two lines of each row, the first that the first share reads.
   __device__ void Prefetch() const {
     const WeightArray& weight = a.outputs[block.part].weight;
     const int inner = pieces * kProductPiece, begin = static_cast<int>(blockIdx.z) * inner;

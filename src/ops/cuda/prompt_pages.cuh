@@ -133,7 +133,7 @@ struct Work {
   /// Whether this warp has a row.
   __device__ bool HasRow() const { return warp < group.count; }
   /// Its row, or another where it has none.
-  __device__ int Row() const { return group.begin + min(warp, group.count - 1); }
+  __device__ int RowIndex() const { return group.begin + min(warp, group.count - 1); }
   /// Tokens of a row's open page.
   __device__ int OpenTokens(int row) const {
     return static_cast<int>((a.rows.position[group.begin + row] + 1) % kPageTokens);
@@ -146,12 +146,12 @@ struct Selection {
 
   const std::int32_t* pages;
   int count;
-  int held[kHeld];  // page 32 i + lane; anything from `count` on
+  int held[kHeld];  // its entries 32 i + lane; anything from `count` on
 
   template <PageType kType, int kDim>
   __device__ explicit Selection(const Work<kType, kDim>& w)
-      : pages(w.a.blocks + static_cast<std::int64_t>(w.Row()) * w.a.budget_blocks),
-        count(w.HasRow() ? w.a.counts[w.Row()] : 0) {
+      : pages(w.a.blocks + static_cast<std::int64_t>(w.RowIndex()) * w.a.budget_blocks),
+        count(w.HasRow() ? w.a.counts[w.RowIndex()] : 0) {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) held[i] = pages[min(32 * i + Lane(), w.a.budget_blocks - 1)];
   }
@@ -327,7 +327,7 @@ __device__ __forceinline__ void PrefetchGates(const Work<kType, kDim>& w) {
   const int heads = w.a.query_heads / w.a.kv.kv_heads;
   for (int i = w.lane(); i < heads * kLines; i += 32) {
     const int head = w.kv_head * heads + i / kLines;
-    PrefetchToL2(PlaceOf(w.a, w.Row(), head, kDim).gate + i % kLines * kLineFloats);
+    PrefetchToL2(PlaceOf(w.a, w.RowIndex(), head, kDim).gate + i % kLines * kLineFloats);
   }
 }
 

@@ -18,9 +18,11 @@ struct StoredQueries {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int head = g + 8 * r;
-      const float* const from = w.a.query + (static_cast<std::int64_t>(w.Row()) * w.a.query_heads +
-                                             w.kv_head * heads + min(head, heads - 1)) *
-                                                kDim;
+      // Of a head that is not there the last one's address: no load needs a branch.
+      const float* const from =
+          w.a.query + (static_cast<std::int64_t>(w.RowIndex()) * w.a.query_heads +
+                       w.kv_head * heads + min(head, heads - 1)) *
+                          kDim;
 #pragma unroll
       for (int s = 0; s < kDim / 16; ++s) {
         const int d =
@@ -270,7 +272,7 @@ struct Row {
   /// Leaves the tokens that count.
   __device__ __forceinline__ void Cut(const W& w, const PagePlace* pages,
                                       float (&scores)[kDeep][2][4]) const {
-    const int t = lane() % 4, open = w.OpenTokens(w.Row() - w.group.begin);
+    const int t = lane() % 4, open = w.OpenTokens(w.RowIndex() - w.group.begin);
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
@@ -288,7 +290,7 @@ struct Row {
   /// Writes the row's output. 64 dimensions at a time pass through the warp's scratch, [head][piece
   /// of 16 bytes], so that neighbouring lanes write neighbouring dimensions.
   __device__ void Write(const W& w, int heads) {
-    const int row = w.Row();
+    const int row = w.RowIndex();
     float4* const scratch = reinterpret_cast<float4*>(more);
     float scale[2];
 #pragma unroll

@@ -122,7 +122,7 @@ __device__ void Score(const SelectBlocksArgs& a) {
         pieces[n][j] = make_uint4(0, 0, 0, 0);
         if (key >= count) continue;
         pieces[n][j] =
-            __ldg(keys[key / kKeysPerPoolBlock] + key % kKeysPerPoolBlock * (kDim / 8) + 4 * j + t);
+            keys[key / kKeysPerPoolBlock][key % kKeysPerPoolBlock * (kDim / 8) + 4 * j + t];
       }
     }
 #pragma unroll

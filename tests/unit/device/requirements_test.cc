@@ -26,6 +26,14 @@ TEST(DeviceRequirements, ArchitectureBelowVoltaIsNamed) {
   EXPECT_EQ(pascal.error().where, "GPU 1 (Tesla P100)");
 }
 
+TEST(DeviceRequirements, EarlyLaunchesNeedTheirDriverAndCodeThatWaits) {
+  EXPECT_TRUE(BeginsEarly(12030, 90));
+  EXPECT_TRUE(BeginsEarly(13000, 100));
+  EXPECT_FALSE(BeginsEarly(12020, 90));
+  EXPECT_FALSE(BeginsEarly(13000, 80));
+  EXPECT_FALSE(BeginsEarly(13000, 70));  // V100 code, on whatever device
+}
+
 TEST(DeviceRequirements, LostDeviceAndFullMemoryReadDifferently) {
   const DriverApi silent{};  // a driver that names no error
   const Error lost = DriverError(silent, DriverStatus::kIllegalAddress, "copy 12 bytes");

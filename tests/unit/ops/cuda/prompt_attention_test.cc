@@ -75,8 +75,15 @@ TEST_F(CudaPromptAttention, MatchesTheOracle) {
 }
 
 TEST_F(CudaPromptAttention, MatchesTheOracleFarOut) {
-  // More pages than fit the map of selected pages at once.
-  AttentionCase test({4, 1, 64, 24}, KvDType::kE4M3, {{210'006, 9}}, 30);
+  // More pages than fit the map of selected pages at once, and more of them selected than a warp
+  // reads at once.
+  const AttentionShape shape{4, 1, 64, 600};
+  constexpr int kTokens = 540'000;
+  const int stages = PromptStages(shape.head_dim, PageType::kE4M3, shape.budget,
+                                  device().info().block_shared_bytes);
+  ASSERT_GT(kTokens / 4, stages * PromptStagePages(shape.head_dim, PageType::kE4M3) *
+                             PromptPageBytes(shape.head_dim, PageType::kE4M3));
+  AttentionCase test(shape, KvDType::kE4M3, {{kTokens, 9}}, 30);
   PromptLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().PromptAttention(stream(), launch.Args()).ok());
   ExpectClose(launch.Out(), test.Expected());
