@@ -125,9 +125,10 @@ def compile_one(job):
     ptx, log = Nvrtc(nvidia).compile(source, options)
     if ptx is None or log:
         return source, arch, {}, f"{source.name} for sm_{arch}:\n{log}"
-    if arch >= EARLY_LAUNCHES and unready(ptx):
+    early = unready(ptx) if arch >= EARLY_LAUNCHES else []
+    if early:
         message = f"{source.name} for sm_{arch}: not behind AfterEarlierKernels(): "
-        return source, arch, {}, message + ", ".join(unready(ptx))
+        return source, arch, {}, message + ", ".join(early)
     stem = output / f"{source.stem}.sm{arch}"
     stem.with_suffix(f".sm{arch}.ptx").write_bytes(ptx.encode() + b"\0")
     command = [nvidia / "cuda_nvcc" / "bin" / "ptxas", "-v", f"--gpu-name=sm_{arch}", "-"]

@@ -118,6 +118,7 @@ class DeviceModule {
   friend class Device;
   const DriverApi* driver_ = nullptr;
   void* module_ = nullptr;
+  int driver_version_ = 0;
 };
 
 /// Threads of one launch.

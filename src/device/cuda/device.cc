@@ -46,16 +46,6 @@ void Drop(const DriverApi* driver, void*& handle, Release release) {
   if (driver != nullptr && handle != nullptr) release(std::exchange(handle, nullptr));
 }
 
-Result<bool> BeginsEarly(const DriverApi& driver, void* function) {
-  int version = 0, architecture = 0;
-  KV8_RETURN_IF_ERROR(Check(driver, driver.driver_version(&version), "read the version"));
-  KV8_RETURN_IF_ERROR(Check(
-      driver,
-      driver.function_get(&architecture, DriverFunctionAttribute::kCodeArchitecture, function),
-      "ask what a kernel was compiled for"));
-  return kv8::BeginsEarly(version, architecture);
-}
-
 }  // namespace
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept {
@@ -121,6 +111,7 @@ DeviceModule::DeviceModule(DeviceModule&& other) noexcept {
 DeviceModule& DeviceModule::operator=(DeviceModule&& other) noexcept {
   std::swap(driver_, other.driver_);
   std::swap(module_, other.module_);
+  std::swap(driver_version_, other.driver_version_);
   return *this;
 }
 DeviceModule::~DeviceModule() {
@@ -137,7 +128,13 @@ Result<DeviceKernel> DeviceModule::Kernel(std::string_view name) const {
     return Error{Code::kNotFound, "the device code has no kernel " + text, "device code", ""};
   }
   KV8_RETURN_IF_ERROR(Check(*driver_, status, "find kernel " + text));
-  KV8_ASSIGN_OR_RETURN(kernel.begins_early_, BeginsEarly(*driver_, kernel.function_));
+  int architecture = 0;
+  KV8_RETURN_IF_ERROR(
+      Check(*driver_,
+            driver_->function_get(&architecture, DriverFunctionAttribute::kCodeArchitecture,
+                                  kernel.function_),
+            "ask what kernel " + text + " was compiled for"));
+  kernel.begins_early_ = BeginsEarly(driver_version_, architecture);
   return kernel;
 }
 
@@ -245,6 +242,7 @@ Result<DeviceModule> Device::LoadModule(std::span<const std::byte> image, std::s
                             fmt::format("load the code of {} on GPU {} ({}, architecture {})", name,
                                         info_.ordinal, info_.name, info_.architecture)));
   module.driver_ = &driver_;
+  module.driver_version_ = info_.driver_version;
   return module;
 }
 

@@ -17,7 +17,7 @@ __device__ void HyperUp(const HyperMixArgs& a) {
   const auto row_at = [&](int row) {
     return a.up.data + (row / 8 * static_cast<std::int64_t>(a.hidden) + dim + row % 8) * low;
   };
-  PrefetchWeights<32 * kProductWarps, P::kWeightRows>(low, row_at);
+  PrefetchWeights<P::kWeightRows>(low, row_at);
   AfterEarlierKernels();
   const std::uint16_t* weights[kHyperStreams / 2];
   const std::uint16_t* below[kHyperStreams / 2];

@@ -22,7 +22,7 @@ __device__ void Linear(const LinearArgs& a) {
     const int there = min(block.first_row + row, output.weight.rows - 1);
     return output.weight.data + split * inner + static_cast<std::int64_t>(there) * a.inner;
   };
-  PrefetchWeights<32 * kProductWarps, P::kWeightRows>(inner, row_at);
+  PrefetchWeights<P::kWeightRows>(inner, row_at);
   AfterEarlierKernels();
   const std::uint16_t* weights[kTiles];
   const std::uint16_t* below[kTiles];

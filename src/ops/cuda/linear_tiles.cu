@@ -69,16 +69,6 @@ struct Tile {
     }
   }
 
-  /// Two lines of each row, the first that the first share reads.
-  __device__ void Prefetch() const {
-    const WeightArray& weight = a.outputs[block.part].weight;
-    const int inner = pieces * kProductPiece, begin = static_cast<int>(blockIdx.z) * inner;
-    PrefetchWeights<kThreads, kLinearTileRows, kProductShares * kProductPiece>(inner, [&](int row) {
-      const std::int64_t there = min(block.first_row + row, weight.rows - 1);
-      return weight.data + there * a.inner + begin;
-    });
-  }
-
   __device__ void Run() {
 #pragma unroll
     for (int step = 0; step < kStages - 1; ++step) Start(step);
@@ -204,10 +194,8 @@ struct Tile {
 template <WeightType kType>
 __device__ void LinearTiles(const LinearArgs& args) {
   extern __shared__ __align__(16) unsigned char shared[];
-  Tile<kType> tile(args, *reinterpret_cast<TileShared*>(shared));
-  tile.Prefetch();
   AfterEarlierKernels();
-  tile.Run();
+  Tile<kType>(args, *reinterpret_cast<TileShared*>(shared)).Run();
 }
 
 }  // namespace

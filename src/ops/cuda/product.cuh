@@ -17,17 +17,17 @@ inline constexpr int kProductShares = 4;
 inline constexpr int kProductWarps = kProductShares;  // of a block that gives each a share
 
 /// Before AfterEarlierKernels(): a block asks for its first weights, which no kernel writes, so
-/// that the memory has work while earlier kernels end. One line per thread, or kThreads * 128
-/// bytes: with every multiprocessor full that is a few microseconds of reading, and less than the
-/// cache. `row_at(i)` is where row i of kRows begins, `inner` its length; the lines of a row that
-/// are read first are kStep weights apart. Only where kernels begin early: elsewhere nothing stands
-/// between this and the reading itself.
-template <int kThreads, int kRows, int kStep = 64, class RowAt>
+/// that the memory has work while earlier kernels end. One line per thread: with every
+/// multiprocessor full that is a few microseconds of reading, and less than the cache. `row_at(i)`
+/// is where row i of kRows begins, `inner` its length. Only where kernels begin early: elsewhere
+/// nothing stands between this and the reading itself.
+template <int kRows, class RowAt>
 __device__ __forceinline__ void PrefetchWeights(int inner, RowAt&& row_at) {
 #if __CUDA_ARCH__ >= 900
-  constexpr int kLines = kThreads / kRows;  // of each row
+  constexpr int kLines = 32 * kProductWarps / kRows;  // of each row
+  constexpr int kLineWeights = 64;
   const int row = static_cast<int>(threadIdx.x) / kLines;
-  const int k = static_cast<int>(threadIdx.x) % kLines * kStep;
+  const int k = static_cast<int>(threadIdx.x) % kLines * kLineWeights;
   if (k < inner) PrefetchToL2(row_at(row) + k);
 #endif
 }
