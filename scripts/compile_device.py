@@ -31,7 +31,7 @@ PACKAGES = (
     "nvidia-cuda-cccl-cu12==12.9.27",  # nv/target, which those include
 )
 ARCHITECTURES = (70, 75, 80, 90)
-# NVRTC has no standard headers; device code needs no more of <cstdint> than this.
+# NVRTC has no standard headers; device code needs no more of <cstdint> and <cstddef> than this.
 CSTDINT = """
 #pragma once
 namespace std {
@@ -41,6 +41,12 @@ using uint8_t = unsigned char;
 using uint16_t = unsigned short;
 using uint32_t = unsigned;
 using uint64_t = unsigned long long;
+}
+"""
+CSTDDEF = """
+#pragma once
+namespace std {
+enum class byte : unsigned char {};
 }
 """
 RESOURCES = re.compile(
@@ -86,11 +92,11 @@ class Nvrtc:
     def compile(self, source, options):
         """(ptx or None, log)."""
         program = ctypes.c_void_p()
-        headers = (ctypes.c_char_p * 1)(CSTDINT.encode())
-        names = (ctypes.c_char_p * 1)(b"cstdint")
+        headers = (ctypes.c_char_p * 2)(CSTDINT.encode(), CSTDDEF.encode())
+        names = (ctypes.c_char_p * 2)(b"cstdint", b"cstddef")
         text = source.read_bytes()
         name = str(source.relative_to(ROOT)).encode()
-        self.library.nvrtcCreateProgram(ctypes.byref(program), text, name, 1, headers, names)
+        self.library.nvrtcCreateProgram(ctypes.byref(program), text, name, 2, headers, names)
         flags = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
         failed = self.library.nvrtcCompileProgram(program, len(options), flags)
         log = self.text(program, "ProgramLog")

@@ -21,10 +21,10 @@ struct Bf16Weight {
     for (const float w : RandomOperand(rows * cols, seed)) {
       codes.push_back(EncodeBf16(w / std::sqrt(static_cast<float>(cols))));
     }
-    view = {reinterpret_cast<const std::byte*>(codes.data()), DType::kBF16, rows, cols};
+    view = {WeightFormat::kBf16, rows, cols, reinterpret_cast<const std::byte*>(codes.data())};
   }
   std::vector<std::uint16_t> codes;
-  WeightView view;
+  Weight view;
 };
 
 void Report(benchmark::State& state, double macs) {
@@ -39,8 +39,13 @@ void BM_Moe(benchmark::State& state) {
   const Bf16Weight router(16, kHidden, 1), gate_up(16 * 128, kHidden, 2), down(16 * kHidden, 64, 3);
   const Bf16Weight gate(64, kHidden, 4), up(64, kHidden, 5), shared_down(kHidden, 64, 6);
   const Bf16Weight shared_gate(1, kHidden, 7);
-  const MoeWeights weights{router.view, gate_up.view,     down.view,       gate.view,
-                           up.view,     shared_down.view, shared_gate.view};
+  const MoeWeights weights{router.view,
+                           ExpertsOf(gate_up.view, config.experts),
+                           ExpertsOf(down.view, config.experts),
+                           gate.view,
+                           up.view,
+                           shared_down.view,
+                           shared_gate.view};
   const std::vector<float> x = RandomOperand(rows * kHidden, 8);
   std::vector<float> out(x.size()), expected(x.size());
   ThreadPool pool(static_cast<int>(state.range(1)));
@@ -58,7 +63,8 @@ void BM_Moe(benchmark::State& state) {
 void BM_HyperMix(benchmark::State& state) {
   const std::int64_t rows = state.range(0), width = 4 * kHidden;
   const Bf16Weight down(32, width, 1), up(width, 32, 2), inject(4, width, 3);
-  const HyperConnectionWeights weights{RandomOperand(width, 4), down.view, up.view, inject.view};
+  const std::vector<float> gain = RandomOperand(width, 4);
+  const HyperConnectionWeights weights{gain, down.view, up.view, inject.view};
   const std::vector<float> streams = RandomOperand(rows * width, 5);
   std::vector<float> x(static_cast<std::size_t>(rows * kHidden)), expected = x;
   std::vector<float> gates(static_cast<std::size_t>(rows * 4));

@@ -14,9 +14,11 @@ namespace {
 void RunGdn(benchmark::State& state, GdnConfig config) {
   const std::int64_t rows = state.range(0), channels = config.conv_channels();
   const std::int64_t heads = config.value_heads, width = heads * config.value_dim;
-  GdnWeights weights{RandomOperand(channels * config.conv_kernel, 1),
-                     std::vector<float>(static_cast<std::size_t>(heads), -0.1f),
-                     RandomOperand(heads, 2), RandomOperand(config.value_dim, 3)};
+  const std::vector<float> conv_weights = RandomOperand(channels * config.conv_kernel, 1),
+                           decay(static_cast<std::size_t>(heads), -0.1f),
+                           dt_bias = RandomOperand(heads, 2),
+                           norm = RandomOperand(config.value_dim, 3);
+  const GdnWeights weights{conv_weights, decay, dt_bias, norm};
   const std::vector<float> qkv = RandomOperand(rows * channels, 4);
   const std::vector<float> z = RandomOperand(rows * width, 5);
   const std::vector<float> a = RandomOperand(rows * heads, 6), b = RandomOperand(rows * heads, 7);

@@ -13,8 +13,7 @@ Result<CalibrationReport> CalibrateModel(const CalibrationModel& model,
                                          const ProgressFn& progress) {
   KV8_RETURN_IF_ERROR(CheckReportOutput(options.output));
   // The source's cache type stays out of it: both passes make caches of their own.
-  KV8_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                       LoadedModel::Open({.dir = model.dir, .backend = model.backend}));
+  KV8_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadedModel::Open({.dir = model.dir}));
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model.dir / "tokenizer.json"));
   const auto hardware = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   ThreadPool pool(model.threads > 0 ? model.threads : hardware);

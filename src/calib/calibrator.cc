@@ -164,7 +164,8 @@ class Run {
     const auto plan = KvCachePlan::ForTokens(
         model_.config().qsa, dtype, model_.KvLayers(/*with_draft=*/true), Limits().document_tokens);
     KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(plan, std::move(scales)));
-    return DocumentRunner(model_, inputs_.pool, std::move(cache));
+    KV8_ASSIGN_OR_RETURN(const OpTable* const ops, FindOps(inputs_.op_backend));
+    return DocumentRunner(model_, *ops, inputs_.pool, std::move(cache));
   }
 
   Result<void> MeasureRanges() {

@@ -24,7 +24,7 @@ struct CalibrationInputs {
   const Checkpoint& checkpoint;
   const Model& model;           // of that checkpoint
   const Tokenizer& tokenizer;   // the checkpoint's tokenizer.json
-  std::string_view op_backend;  // the name the model's ops were found by
+  std::string_view op_backend;  // see FindOps
   ThreadPool& pool;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/forward.h"
+
 namespace kv8 {
 namespace {
 
@@ -20,8 +22,10 @@ std::size_t StreamFloats(const ModelConfig& config) {
 
 }  // namespace
 
-DocumentRunner::DocumentRunner(const Model& model, ThreadPool& pool, KvCache cache)
+DocumentRunner::DocumentRunner(const Model& model, const OpTable& ops, ThreadPool& pool,
+                               KvCache cache)
     : model_(model),
+      ops_(ops),
       pool_(pool),
       cache_(std::move(cache)),
       workspace_(model.config()),
@@ -55,22 +59,28 @@ bool DocumentRunner::Run(std::span<const TokenId> ids, ForwardObserver* observer
 
 void DocumentRunner::RunTarget(std::span<const TokenId> ids, std::int64_t first, Matrix streams) {
   const SequenceRows rows = RowsOf(first, streams.rows);
-  model_.Forward(Context(), Batch{ids, {&rows, 1}}, streams);
+  CpuSteps steps(model_.config(), Context(), Batch{ids, {&rows, 1}}, streams);
+  (void)kv8::RunTarget(steps, model_.weights());  // the CPU has no errors
 }
 
 void DocumentRunner::RunDraft(std::span<const TokenId> next_ids, std::int64_t first,
                               ConstMatrix target) {
   const SequenceRows rows = RowsOf(first, target.rows);
   const Matrix streams(draft_streams_.data(), target.rows, target.cols);
-  model_.Draft(Context(), Batch{next_ids, {&rows, 1}}, target, streams);
+  CpuSteps steps(model_.config(), Context(), Batch{next_ids, {&rows, 1}}, streams, target);
+  (void)kv8::RunDraft(steps, model_.weights());
 }
 
 SequenceRows DocumentRunner::RowsOf(std::int64_t first, std::int64_t count) {
   return {.row_count = count, .first_position = first, .state = &state_, .blocks = blocks_};
 }
 
-ForwardContext DocumentRunner::Context() {
-  return {.ops = {pool_}, .cache = cache_, .workspace = workspace_, .observer = observer_};
+CpuContext DocumentRunner::Context() {
+  return {.ops = ops_,
+          .op_context = {pool_},
+          .cache = cache_,
+          .workspace = workspace_,
+          .observer = observer_};
 }
 
 }  // namespace kv8

@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "kvcache/kv_cache.h"
 #include "kvcache/sequence_state.h"
+#include "model/cpu/cpu_steps.h"
 #include "model/model.h"
 
 namespace kv8 {
@@ -21,7 +22,7 @@ class DocumentRunner {
 
   /// `cache` must have room for the longest document and a pool for the draft layer when the model
   /// has one. `model` and `pool` must outlive the runner.
-  DocumentRunner(const Model& model, ThreadPool& pool, KvCache cache);
+  DocumentRunner(const Model& model, const OpTable& ops, ThreadPool& pool, KvCache cache);
 
   /// Runs `ids` from an empty sequence: every row of the target, and of the draft head all rows but
   /// the last, which has no next token to pair with. `observer` may be null.
@@ -34,9 +35,10 @@ class DocumentRunner {
   void RunTarget(std::span<const TokenId> ids, std::int64_t first, Matrix streams);
   void RunDraft(std::span<const TokenId> next_ids, std::int64_t first, ConstMatrix target);
   SequenceRows RowsOf(std::int64_t first, std::int64_t count);
-  ForwardContext Context();
+  CpuContext Context();
 
   const Model& model_;
+  const OpTable& ops_;
   ThreadPool& pool_;
   KvCache cache_;
   Workspace workspace_;

@@ -13,13 +13,10 @@ namespace {
 
 Result<LoadedModel> Open(const EngineOptions& options) {
   KV8_RETURN_IF_ERROR(CheckOptions(options));
-  ModelSource source{.dir = options.model,
-                     .scale_pack = options.scale_pack,
-                     .kv_dtype = options.kv_dtype,
-                     .with_draft = options.speculative_tokens > 0};
-  const bool on_cpu = options.device == DeviceKind::kCpu;
-  if (on_cpu && !options.backend.empty()) source.backend = options.backend;
-  return LoadedModel::Open(source);
+  return LoadedModel::Open({.dir = options.model,
+                            .scale_pack = options.scale_pack,
+                            .kv_dtype = options.kv_dtype,
+                            .with_draft = options.speculative_tokens > 0});
 }
 
 }  // namespace

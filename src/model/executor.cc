@@ -1,6 +1,6 @@
 #include "model/executor.h"
 
-#include "model/cpu_executor.h"
+#include "model/cpu/cpu_executor.h"
 #include "model/cuda/cuda_executor.h"
 
 namespace kv8 {

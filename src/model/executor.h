@@ -29,7 +29,7 @@ struct ExecutorLimits {
   std::int64_t logit_rows = 1;       // of one call
   int threads = 1;
   std::int64_t device_memory = 0;  // bytes of a GPU that may be taken; 0: all that is free
-  std::string backend;  // of a GPU's ops: "native", or "sm70" for the V100's code; empty: native
+  std::string backend;             // of the device's ops, see EngineOptions; empty: the first
 };
 
 /// Bytes that an executor takes beside the pools, by owner; known before it takes them.

@@ -42,8 +42,7 @@ Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
     loaded.scales_ = InLayerOrder(scales, source.with_draft);
     loaded.scale_pack_id_ = scales.pack_id;
   }
-  KV8_ASSIGN_OR_RETURN(const OpTable* ops, FindOps(source.backend));
-  KV8_ASSIGN_OR_RETURN(Model model, Model::Create(*loaded.checkpoint_, *ops));
+  KV8_ASSIGN_OR_RETURN(Model model, Model::Create(*loaded.checkpoint_));
   loaded.model_ = std::make_unique<const Model>(std::move(model));
   return loaded;
 }

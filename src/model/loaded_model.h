@@ -19,15 +19,14 @@ struct ModelSource {
   std::filesystem::path dir;                        // checkpoint or materialized view
   std::optional<std::filesystem::path> scale_pack;  // only with an E4M3 cache
   KvDType kv_dtype = KvDType::kFp16;
-  bool with_draft = false;       // the MTP head runs too
-  std::string backend = "simd";  // see FindOps
+  bool with_draft = false;  // the MTP head runs too
 };
 
 /// Owns everything that outlives a run. Movable.
 class LoadedModel {
  public:
   /// Closed by default: with kE4M3 every layer that will store K/V has a calibrated scale, or this
-  /// fails. Errors: those of Checkpoint::Open, FindOps, Model::Create, LoadKvScales;
+  /// fails. Errors: those of Checkpoint::Open, Model::Create, LoadKvScales;
   /// kInvalidArgument for a draft without an MTP head and for a scale pack without kE4M3.
   static Result<LoadedModel> Open(const ModelSource& source);
 

@@ -4,56 +4,72 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <initializer_list>
 
 #include "checkpoint/finite.h"
 #include "checkpoint/ple_constants.h"
 #include "checkpoint/read_floats.h"
+#include "ops/norm.h"
 
 namespace kv8 {
 namespace {
 
 using Shape = std::initializer_list<std::int64_t>;
 
+/// Of a tensor that the checkpoint reader has let through: BF16, F16 or F32.
+WeightFormat FormatOf(DType dtype) {
+  return dtype == DType::kBF16  ? WeightFormat::kBf16
+         : dtype == DType::kF16 ? WeightFormat::kFp16
+                                : WeightFormat::kFp32;
+}
+
 /// Reads the tensors below one name prefix.
 class Binder {
  public:
-  Binder(const Checkpoint& checkpoint, std::string prefix)
-      : checkpoint_(checkpoint), prefix_(std::move(prefix)) {}
+  /// Vectors are kept in `vectors`, whose own address must stay.
+  Binder(const Checkpoint& checkpoint, std::vector<std::vector<float>>& vectors, std::string prefix)
+      : checkpoint_(checkpoint), vectors_(vectors), prefix_(std::move(prefix)) {}
 
   Binder Under(std::string_view part) const {
-    return Binder(checkpoint_, fmt::format("{}{}.", prefix_, part));
+    return Binder(checkpoint_, vectors_, fmt::format("{}{}.", prefix_, part));
   }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const ModelConfig& config() const { return checkpoint_.config(); }
 
   /// A matrix [rows,cols] as it is mapped; a stack [e,rows,cols] counts as [e*rows,cols].
-  Result<WeightView> Weight(std::string_view name, Shape shape) const {
+  Result<Weight> Matrix(std::string_view name, Shape shape) const {
     const std::string full = fmt::format("{}{}", prefix_, name);
     KV8_ASSIGN_OR_RETURN(const TensorView tensor,
                          checkpoint_.Get(full, {shape.begin(), shape.size()}));
     const std::int64_t cols = tensor.shape.back();
-    return WeightView{tensor.data, tensor.dtype, tensor.elements() / cols, cols};
+    return Weight{FormatOf(tensor.dtype), tensor.elements() / cols, cols, tensor.data};
   }
 
-  /// A small tensor as finite FP32 values, each plus `offset`.
-  Result<std::vector<float>> Vector(std::string_view name, Shape shape, float offset = 0) const {
+  /// A small tensor as finite FP32 values, each changed by `map`.
+  template <class Map = std::identity>
+  Result<std::span<const float>> Vector(std::string_view name, Shape shape, Map map = {}) const {
     const std::string full = fmt::format("{}{}", prefix_, name);
     KV8_ASSIGN_OR_RETURN(const TensorView tensor,
                          checkpoint_.Get(full, {shape.begin(), shape.size()}));
     KV8_RETURN_IF_ERROR(CheckFinite(tensor, full, checkpoint_.FileOf(full).string()));
     std::vector<float> values = ReadFloats(tensor);
-    for (float& value : values) value += offset;
-    return values;
+    std::ranges::transform(values, values.begin(), map);
+    return Keep(std::move(values));
   }
 
   /// Centered norms multiply by 1 + w; the sum is kept in FP32.
-  Result<std::vector<float>> Gain(std::string_view name, std::int64_t size) const {
-    return Vector(name, {size}, 1.0f);
+  Result<std::span<const float>> Gain(std::string_view name, std::int64_t size) const {
+    return Vector(name, {size}, [](float w) { return 1.0f + w; });
+  }
+
+  std::span<const float> Keep(std::vector<float> values) const {
+    return vectors_.emplace_back(std::move(values));
   }
 
  private:
   const Checkpoint& checkpoint_;
+  std::vector<std::vector<float>>& vectors_;
   std::string prefix_;
 };
 
@@ -62,10 +78,10 @@ Result<HyperConnectionWeights> BindHyperConnection(const Binder& at, bool with_i
   const std::int64_t width = static_cast<std::int64_t>(c.streams) * c.hidden;
   HyperConnectionWeights w;
   KV8_ASSIGN_OR_RETURN(w.gain, at.Gain("hc_norm.weight", width));
-  KV8_ASSIGN_OR_RETURN(w.down, at.Weight("input_mix_weight_down.weight", {c.lowrank, width}));
-  KV8_ASSIGN_OR_RETURN(w.up, at.Weight("input_mix_weight_up.weight", {width, c.lowrank}));
+  KV8_ASSIGN_OR_RETURN(w.down, at.Matrix("input_mix_weight_down.weight", {c.lowrank, width}));
+  KV8_ASSIGN_OR_RETURN(w.up, at.Matrix("input_mix_weight_up.weight", {width, c.lowrank}));
   if (with_inject) {
-    KV8_ASSIGN_OR_RETURN(w.inject, at.Weight("block_inject_weight.weight", {c.streams, width}));
+    KV8_ASSIGN_OR_RETURN(w.inject, at.Matrix("block_inject_weight.weight", {c.streams, width}));
   }
   return w;
 }
@@ -76,35 +92,36 @@ Result<GdnLayerWeights> BindGdn(const Binder& at) {
   const std::int64_t channels = g.conv_channels();
   const std::int64_t values = static_cast<std::int64_t>(g.value_heads) * g.value_dim;
   GdnLayerWeights w;
-  KV8_ASSIGN_OR_RETURN(w.qkv, at.Weight("in_proj_qkv.weight", {channels, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.z, at.Weight("in_proj_z.weight", {values, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.b, at.Weight("in_proj_b.weight", {g.value_heads, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.a, at.Weight("in_proj_a.weight", {g.value_heads, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.out, at.Weight("out_proj.weight", {hidden, values}));
+  KV8_ASSIGN_OR_RETURN(w.qkv, at.Matrix("in_proj_qkv.weight", {channels, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.z, at.Matrix("in_proj_z.weight", {values, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.b, at.Matrix("in_proj_b.weight", {g.value_heads, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.a, at.Matrix("in_proj_a.weight", {g.value_heads, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.out, at.Matrix("out_proj.weight", {hidden, values}));
   KV8_ASSIGN_OR_RETURN(w.core.conv, at.Vector("conv1d.weight", {channels, 1, g.conv_kernel}));
-  KV8_ASSIGN_OR_RETURN(w.core.decay, at.Vector("A_log", {g.value_heads}));
-  for (float& a : w.core.decay) a = -std::exp(a);
+  KV8_ASSIGN_OR_RETURN(w.core.decay,
+                       at.Vector("A_log", {g.value_heads}, [](float a) { return -std::exp(a); }));
   KV8_ASSIGN_OR_RETURN(w.core.dt_bias, at.Vector("dt_bias", {g.value_heads}));
   KV8_ASSIGN_OR_RETURN(w.core.norm, at.Vector("norm.weight", {g.value_dim}));
   return w;
 }
 
-Result<QsaLayerWeights> BindQsa(const Binder& at) {
+Result<QsaLayerWeights> BindQsa(const Binder& at, double rope_theta) {
   const std::int64_t hidden = at.config().hidden;
   const QsaConfig& q = at.config().qsa;
   const std::int64_t query = static_cast<std::int64_t>(q.query_heads) * q.head_dim;
   const std::int64_t kv = static_cast<std::int64_t>(q.kv_heads) * q.head_dim;
   QsaLayerWeights w;
-  KV8_ASSIGN_OR_RETURN(w.q, at.Weight("q_proj.weight", {2 * query, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.k, at.Weight("k_proj.weight", {kv, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.v, at.Weight("v_proj.weight", {kv, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.out, at.Weight("o_proj.weight", {hidden, query}));
+  KV8_ASSIGN_OR_RETURN(w.q, at.Matrix("q_proj.weight", {2 * query, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.k, at.Matrix("k_proj.weight", {kv, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.v, at.Matrix("v_proj.weight", {kv, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.out, at.Matrix("o_proj.weight", {hidden, query}));
   KV8_ASSIGN_OR_RETURN(w.q_gain, at.Gain("q_norm.weight", q.head_dim));
   KV8_ASSIGN_OR_RETURN(w.k_gain, at.Gain("k_norm.weight", q.head_dim));
   const std::int64_t index_rows = static_cast<std::int64_t>(q.index_heads + 1) * q.index_dim;
-  KV8_ASSIGN_OR_RETURN(w.index_qk, at.Weight("indexer.index_qk_proj.weight", {index_rows, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.index_qk, at.Matrix("indexer.index_qk_proj.weight", {index_rows, hidden}));
   KV8_ASSIGN_OR_RETURN(w.index_q_gain, at.Gain("indexer.q_layernorm.weight", q.index_dim));
   KV8_ASSIGN_OR_RETURN(w.index_k_gain, at.Gain("indexer.k_layernorm.weight", q.index_dim));
+  w.inv_freq = at.Keep(RopeFrequencies(rope_theta, q.rotary_dim));
   return w;
 }
 
@@ -112,17 +129,20 @@ Result<MoeWeights> BindMoe(const Binder& at) {
   const std::int64_t hidden = at.config().hidden;
   const MoeConfig& m = at.config().moe;
   MoeWeights w;
-  KV8_ASSIGN_OR_RETURN(w.router, at.Weight("gate.weight", {m.experts, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.gate_up,
-                       at.Weight("experts.gate_up_proj", {m.experts, 2 * m.expert_dim, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.down, at.Weight("experts.down_proj", {m.experts, hidden, m.expert_dim}));
+  KV8_ASSIGN_OR_RETURN(w.router, at.Matrix("gate.weight", {m.experts, hidden}));
+  KV8_ASSIGN_OR_RETURN(const Weight gate_up,
+                       at.Matrix("experts.gate_up_proj", {m.experts, 2 * m.expert_dim, hidden}));
+  w.gate_up = ExpertsOf(gate_up, m.experts);
+  KV8_ASSIGN_OR_RETURN(const Weight down,
+                       at.Matrix("experts.down_proj", {m.experts, hidden, m.expert_dim}));
+  w.down = ExpertsOf(down, m.experts);
   KV8_ASSIGN_OR_RETURN(w.shared_gate_proj,
-                       at.Weight("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden}));
+                       at.Matrix("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden}));
   KV8_ASSIGN_OR_RETURN(w.shared_up_proj,
-                       at.Weight("shared_expert.up_proj.weight", {m.shared_expert_dim, hidden}));
+                       at.Matrix("shared_expert.up_proj.weight", {m.shared_expert_dim, hidden}));
   KV8_ASSIGN_OR_RETURN(w.shared_down_proj,
-                       at.Weight("shared_expert.down_proj.weight", {hidden, m.shared_expert_dim}));
-  KV8_ASSIGN_OR_RETURN(w.shared_gate, at.Weight("shared_expert_gate.weight", {1, hidden}));
+                       at.Matrix("shared_expert.down_proj.weight", {hidden, m.shared_expert_dim}));
+  KV8_ASSIGN_OR_RETURN(w.shared_gate, at.Matrix("shared_expert_gate.weight", {1, hidden}));
   return w;
 }
 
@@ -145,12 +165,12 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   const std::int64_t shard_rows = constants.padded_rows / p.parts;
   const Binder table = at.Under("ple_embedding").Under("ngram_embedding");
   for (int part = 0; part < p.parts; ++part) {
-    KV8_ASSIGN_OR_RETURN(WeightView shard, table.Weight(fmt::format("shard_{}.weight", part),
-                                                        {shard_rows, p.head_dim()}));
+    KV8_ASSIGN_OR_RETURN(Weight shard, table.Matrix(fmt::format("shard_{}.weight", part),
+                                                    {shard_rows, p.head_dim()}));
     w.shards.push_back(shard);
   }
-  KV8_ASSIGN_OR_RETURN(w.key, at.Weight("key_proj.weight", {width, p.embed_dim}));
-  KV8_ASSIGN_OR_RETURN(w.value, at.Weight("value_proj.weight", {c.hidden, p.embed_dim}));
+  KV8_ASSIGN_OR_RETURN(w.key, at.Matrix("key_proj.weight", {width, p.embed_dim}));
+  KV8_ASSIGN_OR_RETURN(w.value, at.Matrix("value_proj.weight", {c.hidden, p.embed_dim}));
   KV8_ASSIGN_OR_RETURN(w.gain_key, at.Gain("norm_key.weight", width));
   KV8_ASSIGN_OR_RETURN(w.gain_query, at.Gain("norm_query.weight", width));
   KV8_ASSIGN_OR_RETURN(w.gain_conv, at.Gain("norm_conv.weight", width));
@@ -158,32 +178,46 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   return w;
 }
 
-Result<LayerWeights> BindLayer(const Binder& at, LayerKind kind) {
-  LayerWeights w;
+Result<LayerWeights> BindLayer(const Binder& at, const LayerSpec& spec, double rope_theta) {
+  LayerWeights w{.spec = spec};
   KV8_ASSIGN_OR_RETURN(w.attention_connection,
                        BindHyperConnection(at.Under("attn_hyper_connection"), true));
   KV8_ASSIGN_OR_RETURN(w.mlp_connection,
                        BindHyperConnection(at.Under("mlp_hyper_connection"), true));
   KV8_ASSIGN_OR_RETURN(w.moe, BindMoe(at.Under("mlp")));
-  if (kind == LayerKind::kGdn) {
+  if (spec.gdn_layer >= 0) {
     KV8_ASSIGN_OR_RETURN(w.gdn, BindGdn(at.Under("linear_attn")));
   } else {
-    KV8_ASSIGN_OR_RETURN(w.qsa, BindQsa(at.Under("self_attn")));
+    KV8_ASSIGN_OR_RETURN(w.qsa, BindQsa(at.Under("self_attn"), rope_theta));
+  }
+  if (spec.ple_layer >= 0) {
+    KV8_ASSIGN_OR_RETURN(w.ple, BindPle(at.Under("ple"), spec.ple_layer));
   }
   return w;
 }
 
+/// The target's layers, then the draft's.
+std::vector<LayerSpec> LayerSpecs(const ModelConfig& c) {
+  std::vector<LayerSpec> specs;
+  int gdn_layers = 0, kv_layers = 0, ple_layers = 0;
+  for (int i = 0; i < c.layers; ++i) {
+    LayerSpec& spec = specs.emplace_back(LayerSpec{.number = i});
+    const bool gdn = c.layer_kinds[static_cast<std::size_t>(i)] == LayerKind::kGdn;
+    (gdn ? spec.gdn_layer : spec.kv_layer) = gdn ? gdn_layers++ : kv_layers++;
+    if (c.ple && std::ranges::count(c.ple->layers, i) > 0) spec.ple_layer = ple_layers++;
+  }
+  specs.push_back({.number = c.layers, .kv_layer = kv_layers});
+  return specs;
+}
+
 Result<std::vector<LayerWeights>> BindLayers(const Binder& at) {
   const ModelConfig& c = at.config();
+  const std::vector<LayerSpec> specs = LayerSpecs(c);
   std::vector<LayerWeights> layers;
-  int ple_index = 0;
   for (int i = 0; i < c.layers; ++i) {
-    const Binder layer = at.Under("layers").Under(std::to_string(i));
     KV8_ASSIGN_OR_RETURN(LayerWeights w,
-                         BindLayer(layer, c.layer_kinds[static_cast<std::size_t>(i)]));
-    if (c.ple && std::find(c.ple->layers.begin(), c.ple->layers.end(), i) != c.ple->layers.end()) {
-      KV8_ASSIGN_OR_RETURN(w.ple, BindPle(layer.Under("ple"), ple_index++));
-    }
+                         BindLayer(at.Under("layers").Under(std::to_string(i)),
+                                   specs[static_cast<std::size_t>(i)], c.qsa.rope_theta));
     layers.push_back(std::move(w));
   }
   return layers;
@@ -193,12 +227,13 @@ Result<MtpWeights> BindMtp(const Binder& at) {
   const ModelConfig& c = at.config();
   MtpWeights w;
   KV8_ASSIGN_OR_RETURN(w.embedding_projection,
-                       at.Weight("fc_embedding.weight", {c.hidden, c.hidden}));
-  KV8_ASSIGN_OR_RETURN(w.hidden_projection, at.Weight("fc_hidden.weight", {c.hidden, c.hidden}));
+                       at.Matrix("fc_embedding.weight", {c.hidden, c.hidden}));
+  KV8_ASSIGN_OR_RETURN(w.hidden_projection, at.Matrix("fc_hidden.weight", {c.hidden, c.hidden}));
   KV8_ASSIGN_OR_RETURN(w.embedding_gain, at.Gain("pre_fc_norm_embedding.weight", c.hidden));
   KV8_ASSIGN_OR_RETURN(w.hidden_gain, at.Gain("pre_fc_norm_hidden.weight",
                                               static_cast<std::int64_t>(c.streams) * c.hidden));
-  KV8_ASSIGN_OR_RETURN(w.layer, BindLayer(at.Under("layers.0"), LayerKind::kQsa));
+  KV8_ASSIGN_OR_RETURN(w.layer,
+                       BindLayer(at.Under("layers.0"), LayerSpecs(c).back(), c.mtp->rope_theta));
   KV8_ASSIGN_OR_RETURN(w.mixer, BindHyperConnection(at.Under("hyper_connection_mixer"), false));
   return w;
 }
@@ -207,11 +242,11 @@ Result<MtpWeights> BindMtp(const Binder& at) {
 
 Result<ModelWeights> BindWeights(const Checkpoint& checkpoint) {
   const ModelConfig& c = checkpoint.config();
-  const Binder root(checkpoint, "");
-  const Binder text = root.Under("model");
   ModelWeights w;
-  KV8_ASSIGN_OR_RETURN(w.embed, text.Weight("embed_tokens.weight", {c.vocab, c.hidden}));
-  KV8_ASSIGN_OR_RETURN(w.lm_head, root.Weight("lm_head.weight", {c.vocab, c.hidden}));
+  const Binder root(checkpoint, w.vectors, "");
+  const Binder text = root.Under("model");
+  KV8_ASSIGN_OR_RETURN(w.embed, text.Matrix("embed_tokens.weight", {c.vocab, c.hidden}));
+  KV8_ASSIGN_OR_RETURN(w.lm_head, root.Matrix("lm_head.weight", {c.vocab, c.hidden}));
   KV8_ASSIGN_OR_RETURN(w.layers, BindLayers(text));
   KV8_ASSIGN_OR_RETURN(w.mixer, BindHyperConnection(text.Under("hyper_connection_mixer"), false));
   if (c.mtp) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -10,35 +11,45 @@
 #include "ops/hyper_connection.h"
 #include "ops/moe.h"
 #include "ops/ple.h"
-#include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 
 namespace kv8 {
 
+/// Where a layer's state and caches lie.
+struct LayerSpec {
+  int number = 0;      // in the checkpoint; the draft layer follows the target's
+  int gdn_layer = -1;  // among the GDN layers; -1 for others
+  int kv_layer = -1;   // among those with K/V, the draft layer last; -1 for others
+  int ple_layer = -1;  // among those with n-gram memory; -1 for others
+};
+
 /// Gated DeltaNet layer.
 struct GdnLayerWeights {
-  WeightView qkv;  // [C,H]
-  WeightView z;    // [Vh*Dv,H]
-  WeightView b;    // [Vh,H]
-  WeightView a;    // [Vh,H]
-  WeightView out;  // [H,Vh*Dv]
+  Weight qkv;  // [C,H]
+  Weight z;    // [Vh*Dv,H]
+  Weight b;    // [Vh,H]
+  Weight a;    // [Vh,H]
+  Weight out;  // [H,Vh*Dv]
   GdnWeights core;
 };
 
 /// QSA attention layer.
 struct QsaLayerWeights {
-  WeightView q;                     // [Hq*2D,H]; per head D query rows, then D gate rows
-  WeightView k;                     // [Hkv*D,H]
-  WeightView v;                     // [Hkv*D,H]
-  WeightView out;                   // [H,Hq*D]
-  WeightView index_qk;              // [(Hi+1)*Di,H]; Hi query heads, then the key
-  std::vector<float> q_gain;        // [D] = 1 + w
-  std::vector<float> k_gain;        // [D] = 1 + w
-  std::vector<float> index_q_gain;  // [Di] = 1 + w
-  std::vector<float> index_k_gain;  // [Di] = 1 + w
+  Weight q;                             // [Hq*2D,H]; per head D query rows, then D gate rows
+  Weight k;                             // [Hkv*D,H]
+  Weight v;                             // [Hkv*D,H]
+  Weight out;                           // [H,Hq*D]
+  Weight index_qk;                      // [(Hi+1)*Di,H]; Hi query heads, then the key
+  std::span<const float> q_gain;        // [D] = 1 + w
+  std::span<const float> k_gain;        // [D] = 1 + w
+  std::span<const float> index_q_gain;  // [Di] = 1 + w
+  std::span<const float> index_k_gain;  // [Di] = 1 + w
+  std::span<const float> inv_freq;      // see RopeFrequencies
 };
 
 /// One layer; exactly one of gdn and qsa is set.
 struct LayerWeights {
+  LayerSpec spec;
   std::optional<PleWeights> ple;
   HyperConnectionWeights attention_connection;
   std::optional<GdnLayerWeights> gdn;
@@ -49,20 +60,24 @@ struct LayerWeights {
 
 /// The draft head.
 struct MtpWeights {
-  WeightView embedding_projection;    // [H,H]
-  WeightView hidden_projection;       // [H,H]
-  std::vector<float> embedding_gain;  // [H] = 1 + w
-  std::vector<float> hidden_gain;     // [S*H] = 1 + w
-  LayerWeights layer;                 // a QSA layer
+  Weight embedding_projection;            // [H,H]
+  Weight hidden_projection;               // [H,H]
+  std::span<const float> embedding_gain;  // [H] = 1 + w
+  std::span<const float> hidden_gain;     // [S*H] = 1 + w
+  LayerWeights layer;                     // a QSA layer
   HyperConnectionWeights mixer;
 };
 
+/// Every weight of a model, as one device has it: matrices and vectors lie in that device's memory.
+/// Movable: what is pointed to stays.
 struct ModelWeights {
-  WeightView embed;    // [V,H]
-  WeightView lm_head;  // [V,H]
+  Weight embed;    // [V,H]
+  Weight lm_head;  // [V,H]
   std::vector<LayerWeights> layers;
   HyperConnectionWeights mixer;
   std::optional<MtpWeights> mtp;
+  /// The vectors themselves, of weights in host memory.
+  std::vector<std::vector<float>> vectors;
 };
 
 /// Binds every tensor of the schema: matrices stay where the checkpoint maps them, vectors (norms,

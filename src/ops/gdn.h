@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "ops/op_context.h"
 #include "tensor/layer_config.h"
@@ -14,10 +13,10 @@ namespace kv8 {
 inline constexpr std::int64_t kGdnChunk = 64;
 
 struct GdnWeights {
-  std::vector<float> conv;     // [channels,kernel]
-  std::vector<float> decay;    // [value_heads] = -exp(A_log)
-  std::vector<float> dt_bias;  // [value_heads]
-  std::vector<float> norm;     // [value_dim], used as it is (not 1 + w)
+  std::span<const float> conv;     // [channels,kernel]
+  std::span<const float> decay;    // [value_heads] = -exp(A_log)
+  std::span<const float> dt_bias;  // [value_heads]
+  std::span<const float> norm;     // [value_dim], used as it is (not 1 + w)
 };
 
 /// Projections of the layer's input; C = conv channels (q | k | v).

@@ -1,19 +1,20 @@
 // Hyper-connections: how a block reads from and writes to the parallel residual streams.
 #pragma once
 
-#include <vector>
+#include <span>
 
 #include "ops/op_context.h"
 #include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 
 namespace kv8 {
 
 /// Weights of one module; W = streams * hidden.
 struct HyperConnectionWeights {
-  std::vector<float> gain;  // [W] = 1 + w of hc_norm
-  WeightView down;          // [r,W]
-  WeightView up;            // [W,r]
-  WeightView inject;        // [streams,W]; empty in the final mixer
+  std::span<const float> gain;  // [W] = 1 + w of hc_norm
+  Weight down;                  // [r,W]
+  Weight up;                    // [W,r]
+  Weight inject;                // [streams,W]; empty in the final mixer
 };
 
 ///   n = GroupedRmsNorm(R; gain)                         per stream

@@ -5,13 +5,14 @@
 
 #include "ops/op_context.h"
 #include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 
 namespace kv8 {
 
 /// One product of a group that shares its input.
 struct LinearPart {
-  WeightView weight;  // [N,K] bf16 | f16 | f32
-  Matrix out;         // [T,N]
+  Weight weight;  // [N,K] bf16 | f16 | f32
+  Matrix out;     // [T,N]
 };
 
 ///   out_i[t,n] = sum_k x[t,k] * weight_i[n,k]        for every part i

@@ -50,7 +50,7 @@ constexpr OpTable kBackends[] = {
 Result<const OpTable*> FindOps(std::string_view name) {
   std::string names;
   for (const OpTable& backend : kBackends) {
-    if (backend.name == name) return &backend;
+    if (name.empty() || backend.name == name) return &backend;
     names += (names.empty() ? "" : ", ") + std::string(backend.name);
   }
   return Error{Code::kUnsupported, "no op backend named '" + std::string(name) + "'", "op backend",

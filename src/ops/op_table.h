@@ -33,7 +33,7 @@ struct OpTable {
   MoeFn* moe;
 };
 
-/// Backend by name: "simd" (the default, Highway) or "reference" (the plain oracles).
+/// Backend by name: "simd" (Highway; also without a name) or "reference" (the plain oracles).
 /// Errors: kUnsupported, listing the names that exist.
 Result<const OpTable*> FindOps(std::string_view name);
 

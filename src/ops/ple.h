@@ -9,24 +9,25 @@
 #include "ops/ple_hash.h"
 #include "tensor/layer_config.h"
 #include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 
 namespace kv8 {
 
 ///   R[t, s*H + d] = table[ids[t], d]    for every stream s
 ///
 /// Shapes   ids [T], each in [0, table.rows) | table [V,H] | R [T,S*H]
-using EmbedFn = void(const OpContext&, std::span<const TokenId> ids, const WeightView& table,
+using EmbedFn = void(const OpContext&, std::span<const TokenId> ids, const Weight& table,
                      int stream_count, Matrix streams);
 
 struct PleWeights {
   PleHash hash;
-  std::vector<WeightView> shards;  // equal rows, [rows,head_dim] each: one table in pieces
-  WeightView key;                  // [S*H,E]
-  WeightView value;                // [H,E]
-  std::vector<float> gain_key;     // [S*H] = 1 + w
-  std::vector<float> gain_query;   // [S*H] = 1 + w
-  std::vector<float> gain_conv;    // [S*H] = 1 + w
-  std::vector<float> conv;         // [S*H,kernel]
+  std::vector<Weight> shards;         // equal rows, [rows,head_dim] each: one table in pieces
+  Weight key;                         // [S*H,E]
+  Weight value;                       // [H,E]
+  std::span<const float> gain_key;    // [S*H] = 1 + w
+  std::span<const float> gain_query;  // [S*H] = 1 + w
+  std::span<const float> gain_conv;   // [S*H] = 1 + w
+  std::span<const float> conv;        // [S*H,kernel]
 };
 
 /// Rows of one sequence in a batch, and its state.

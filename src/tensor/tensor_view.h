@@ -72,19 +72,4 @@ struct BasicMatrix {
 using Matrix = BasicMatrix<float>;
 using ConstMatrix = BasicMatrix<const float>;
 
-/// A weight [rows, cols] = [out, in], dense, of a plain float type, possibly unaligned.
-struct WeightView {
-  const std::byte* data = nullptr;
-  DType dtype = DType::kBF16;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-
-  bool empty() const { return data == nullptr; }
-  /// Rows [begin, begin + count): one expert of a stack, one head of a projection.
-  WeightView Rows(std::int64_t begin, std::int64_t count) const {
-    assert(begin >= 0 && count >= 0 && begin + count <= rows);
-    return {data + begin * cols * SizeOf(dtype), dtype, count, cols};
-  }
-};
-
 }  // namespace kv8

@@ -123,14 +123,15 @@ TEST(SpecNumerics, Num29_HyperConnectionDividesBeforeItsGates) {
   // Two streams of one dimension, n = (1, 1): down = 4 gives d = silu(8 / 2), up = 0 gives g = 1/2.
   const std::vector<float> streams{5, 7}, down{4, 4}, up{0, 0}, inject{1, 1, -1, -1};
   const auto view = [](const std::vector<float>& w, std::int64_t rows) {
-    return WeightView{reinterpret_cast<const std::byte*>(w.data()), DType::kF32, rows,
-                      static_cast<std::int64_t>(w.size()) / rows};
+    return Weight{WeightFormat::kFp32, rows, static_cast<std::int64_t>(w.size()) / rows,
+                  reinterpret_cast<const std::byte*>(w.data())};
   };
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
   for (const OpTable* ops : Backends()) {
     for (const float up_value : {0.0f, 0.25f}) {
       const std::vector<float> up_row{up_value, up_value};
-      const HyperConnectionWeights weights{{1, 1}, view(down, 1), view(up_row, 2), view(inject, 2)};
+      const std::vector<float> gain{1, 1};
+      const HyperConnectionWeights weights{gain, view(down, 1), view(up_row, 2), view(inject, 2)};
       std::vector<float> x(1), y(2);
       ThreadPool pool(1);
       ops->hyper_mix({pool}, ConstMatrix(streams.data(), 1, 2), weights, 2, 0.0f,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/op_table.h"
+#include "unit/ops/owned_weights.h"
 #include "unit/ops/random_values.h"
 
 namespace kv8 {
@@ -16,9 +17,9 @@ inline std::vector<const OpTable*> Backends() {
   return {FindOps("reference").value(), FindOps("simd").value()};
 }
 
-inline WeightView ViewOf(const std::vector<float>& weight, std::int64_t rows) {
-  return {reinterpret_cast<const std::byte*>(weight.data()), DType::kF32, rows,
-          static_cast<std::int64_t>(weight.size()) / rows};
+inline Weight ViewOf(const std::vector<float>& weight, std::int64_t rows) {
+  return {WeightFormat::kFp32, rows, static_cast<std::int64_t>(weight.size()) / rows,
+          reinterpret_cast<const std::byte*>(weight.data())};
 }
 
 struct AttentionShape {
@@ -178,7 +179,7 @@ struct GdnCase {
 
   GdnConfig config{2, 4, 8, 8, 4};
   std::int64_t rows;
-  GdnWeights weights;
+  OwnedGdnWeights weights;
   std::vector<float> qkv, z, a, b, conv_state, state;
 };
 
@@ -192,8 +193,8 @@ struct MoeCase {
     std::vector<float> out(4);
     ThreadPool pool(1);
     ops.moe({pool}, {4, 2, 1, 1},
-            {ViewOf(router, 4), ViewOf(gate_up, 8), ViewOf(down, 16), ViewOf(zero, 1),
-             ViewOf(zero, 1), ViewOf(zero, 4), ViewOf(zero, 1)},
+            {ViewOf(router, 4), ExpertsOf(ViewOf(gate_up, 8), 4), ExpertsOf(ViewOf(down, 16), 4),
+             ViewOf(zero, 1), ViewOf(zero, 1), ViewOf(zero, 4), ViewOf(zero, 1)},
             ConstMatrix(x.data(), 1, 4), Matrix(out.data(), 1, 4));
     return out[0];
   }
@@ -227,10 +228,14 @@ inline bool MoeRowsAreIndependent(const OpTable& ops, int threads) {
                            gate_up = RandomValues(e * 2 * f * h, 3),
                            down = RandomValues(e * h * f, 4), shared = RandomValues(f * h, 5),
                            gate = RandomValues(h, 6);
-  const MoeWeights weights{ViewOf(router, e), ViewOf(gate_up, e * 2 * f), ViewOf(down, e * h),
-                           ViewOf(shared, f), ViewOf(shared, f),          ViewOf(shared, h),
-                           ViewOf(gate, 1)};
   const MoeConfig config{static_cast<int>(e), 2, static_cast<int>(f), static_cast<int>(f)};
+  const MoeWeights weights{ViewOf(router, e),
+                           ExpertsOf(ViewOf(gate_up, e * 2 * f), config.experts),
+                           ExpertsOf(ViewOf(down, e * h), config.experts),
+                           ViewOf(shared, f),
+                           ViewOf(shared, f),
+                           ViewOf(shared, h),
+                           ViewOf(gate, 1)};
   std::vector<float> all(x.size()), one(x.size());
   ThreadPool pool(threads), single(1);
   ops.moe({pool}, config, weights, ConstMatrix(x.data(), rows, h), Matrix(all.data(), rows, h));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "kv8/error.h"
@@ -12,7 +13,7 @@ namespace kv8::test {
 template <class T>
 T OrThrow(Result<T> result) {
   if (!result.ok()) throw std::runtime_error(result.error().ToString());
-  return std::move(result).value();
+  if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
 
 }  // namespace kv8::test

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "model/forward.h"
 #include "support/golden.h"
 #include "support/or_throw.h"
 
@@ -24,7 +25,8 @@ const Checkpoint& BundledCheckpoint() {
 
 SequenceRunner::SequenceRunner(const RunnerOptions& options)
     : pool_(options.threads),
-      model_(OrThrow(Model::Create(BundledCheckpoint(), *OrThrow(FindOps(options.backend))))),
+      ops_(*OrThrow(FindOps(options.backend))),
+      model_(OrThrow(Model::Create(BundledCheckpoint()))),
       cache_(MakeCache(model_, options)),
       workspace_(model_.config()),
       state_(model_.SequenceLayout(options.with_draft)),
@@ -34,16 +36,17 @@ std::int64_t SequenceRunner::stream_width() const {
   return static_cast<std::int64_t>(model_.config().streams) * model_.config().hidden;
 }
 
-ForwardContext SequenceRunner::Context(ForwardObserver* observer) {
-  return ForwardContext{OpContext{pool_}, cache_, workspace_, observer};
+CpuContext SequenceRunner::Context(ForwardObserver* observer) {
+  return CpuContext{ops_, OpContext{pool_}, cache_, workspace_, observer};
 }
 
 void SequenceRunner::Run(std::span<const TokenId> ids, Phase phase, ForwardObserver* observer,
                          float* streams) {
   const auto rows = static_cast<std::int64_t>(ids.size());
   const SequenceRows sequence{0, rows, position_, phase, &state_, blocks_};
-  model_.Forward(Context(observer), Batch{ids, {&sequence, 1}},
+  CpuSteps steps(model_.config(), Context(observer), Batch{ids, {&sequence, 1}},
                  Matrix(streams, rows, stream_width()));
+  OrThrow(RunTarget(steps, model_.weights()));
   position_ += rows;
 }
 
@@ -77,9 +80,11 @@ std::vector<float> SequenceRunner::DraftPrefill(std::span<const TokenId> next,
     const auto rows = static_cast<std::int64_t>(count);
     const SequenceRows sequence{0,       rows,   static_cast<std::int64_t>(done), Phase::kPrefill,
                                 &state_, blocks_};
-    model_.Draft(Context(observer), Batch{next.subspan(done, count), {&sequence, 1}},
-                 ConstMatrix(streams.data() + done * width, rows, stream_width()),
-                 Matrix(out.data() + done * width, rows, stream_width()));
+    CpuSteps steps(model_.config(), Context(observer),
+                   Batch{next.subspan(done, count), {&sequence, 1}},
+                   Matrix(out.data() + done * width, rows, stream_width()),
+                   ConstMatrix(streams.data() + done * width, rows, stream_width()));
+    OrThrow(RunDraft(steps, model_.weights()));
   }
   return out;
 }
@@ -88,26 +93,30 @@ std::vector<float> SequenceRunner::DraftStep(TokenId next, std::span<const float
                                              std::int64_t position) {
   std::vector<float> out(static_cast<std::size_t>(stream_width()));
   const SequenceRows sequence{0, 1, position, Phase::kDecode, &state_, blocks_};
-  model_.Draft(Context(nullptr), Batch{{&next, 1}, {&sequence, 1}},
-               ConstMatrix(streams.data(), 1, stream_width()),
-               Matrix(out.data(), 1, stream_width()));
+  CpuSteps steps(model_.config(), Context(nullptr), Batch{{&next, 1}, {&sequence, 1}},
+                 Matrix(out.data(), 1, stream_width()),
+                 ConstMatrix(streams.data(), 1, stream_width()));
+  OrThrow(RunDraft(steps, model_.weights()));
   return out;
 }
 
-std::vector<float> SequenceRunner::Logits(std::span<const float> streams) {
+std::vector<float> SequenceRunner::Head(std::span<const float> streams,
+                                        const HyperConnectionWeights& mixer) {
   const std::int64_t rows = static_cast<std::int64_t>(streams.size()) / stream_width();
+  std::vector<float> of_rows(streams.begin(), streams.end());
   std::vector<float> logits(static_cast<std::size_t>(rows * vocab()));
-  model_.Logits(Context(nullptr), ConstMatrix(streams.data(), rows, stream_width()),
-                Matrix(logits.data(), rows, vocab()));
+  CpuSteps steps(model_.config(), Context(nullptr), Matrix(of_rows.data(), rows, stream_width()),
+                 Matrix(logits.data(), rows, vocab()));
+  OrThrow(RunHead(steps, mixer, model_.weights().lm_head));
   return logits;
 }
 
+std::vector<float> SequenceRunner::Logits(std::span<const float> streams) {
+  return Head(streams, model_.weights().mixer);
+}
+
 std::vector<float> SequenceRunner::DraftLogits(std::span<const float> streams) {
-  const std::int64_t rows = static_cast<std::int64_t>(streams.size()) / stream_width();
-  std::vector<float> logits(static_cast<std::size_t>(rows * vocab()));
-  model_.DraftLogits(Context(nullptr), ConstMatrix(streams.data(), rows, stream_width()),
-                     Matrix(logits.data(), rows, vocab()));
-  return logits;
+  return Head(streams, model_.weights().mtp->mixer);
 }
 
 int ArgMax(std::span<const float> values) {

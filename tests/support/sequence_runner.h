@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/kv_cache.h"
+#include "model/cpu/cpu_steps.h"
 #include "model/model.h"
 
 namespace kv8::test {
@@ -58,10 +59,12 @@ class SequenceRunner {
   std::int64_t vocab() const { return model_.config().vocab; }
 
  private:
-  ForwardContext Context(ForwardObserver* observer);
+  CpuContext Context(ForwardObserver* observer);
+  std::vector<float> Head(std::span<const float> streams, const HyperConnectionWeights& mixer);
   void Run(std::span<const TokenId> ids, Phase phase, ForwardObserver* observer, float* streams);
 
   ThreadPool pool_;
+  const OpTable& ops_;
   Model model_;
   KvCache cache_;
   Workspace workspace_;

@@ -52,9 +52,8 @@ std::byte* BenchDevice::Random16(std::int64_t bytes, std::uint16_t mask, std::ui
   return Repeat(std::as_bytes(std::span(block)), bytes);
 }
 
-cuda::WeightArray BenchDevice::Weight(std::int64_t rows, std::int64_t cols) {
-  return {reinterpret_cast<std::uint16_t*>(Random16(rows * cols * 2, 0x81FF, 0x3C00)),
-          cuda::WeightType::kBf16, static_cast<std::int32_t>(rows)};
+Weight BenchDevice::RandomWeight(std::int64_t rows, std::int64_t cols) {
+  return {WeightFormat::kBf16, rows, cols, Random16(rows * cols * 2, 0x81FF, 0x3C00)};
 }
 
 double BenchDevice::CopyBandwidth() {

@@ -44,7 +44,7 @@ class BenchDevice {
   /// how finite values of about 1 are made of any 16-bit or 8-bit type.
   std::byte* Random16(std::int64_t bytes, std::uint16_t mask, std::uint16_t bits);
   /// A weight of random values of about 1/64: products of 2560 terms keep the size of x.
-  cuda::WeightArray Weight(std::int64_t rows, std::int64_t cols);
+  Weight RandomWeight(std::int64_t rows, std::int64_t cols);
   /// Not initialised.
   float* Floats(std::int64_t count) { return reinterpret_cast<float*>(Allocate(count * 4)); }
   std::int32_t* Ints(std::int64_t count) {

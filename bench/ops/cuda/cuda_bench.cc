@@ -242,7 +242,8 @@ class Bench {
       args.splits = splits;
       bytes = 0;
       for (std::size_t n = 0; n < outs.size(); ++n) {
-        args.outputs[n] = {b_.Weight(outs[n], inner), b_.Floats(splits * rows * outs[n]), outs[n]};
+        args.outputs[n] = {b_.RandomWeight(outs[n], inner), b_.Floats(splits * rows * outs[n]),
+                           outs[n]};
         bytes += static_cast<double>(outs[n]) * inner * 2;
       }
       sets.push_back(args);

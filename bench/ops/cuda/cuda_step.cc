@@ -45,12 +45,13 @@ class Step {
     final_mix_ = Mix(false);
     final_mix_.y = y_;
     embed_ = {.ids = b.Upload(std::vector<std::int32_t>(static_cast<std::size_t>(rows), 7)),
-              .table = b.Weight(kVocab, kHidden),
+              .table = b.RandomWeight(kVocab, kHidden),
               .rows = rows,
               .hidden = kHidden,
               .streams = kStreams,
               .out = streams_};
-    head_ = Product(final_mix_.x, kHidden, {{b.Weight(kVocab, kHidden), b.Floats(rows_ * kVocab)}});
+    head_ = Product(final_mix_.x, kHidden,
+                    {{b.RandomWeight(kVocab, kHidden), b.Floats(rows_ * kVocab)}});
     argmax_ = ArgmaxOperands(b, rows, head_.outputs[0].out);
   }
 
@@ -130,14 +131,14 @@ class Step {
   HyperMixArgs Mix(bool inject) {
     HyperMixArgs mix = mix_;
     mix.gain = b_.RandomFloats(kWidth);
-    mix.down = b_.Weight(kLowRank, kWidth);
-    mix.up = b_.Weight(kWidth, kLowRank);
-    if (inject) mix.inject_weight = b_.Weight(kStreams, kWidth);
+    mix.down = b_.RandomWeight(kLowRank, kWidth);
+    mix.up = b_.RandomWeight(kWidth, kLowRank);
+    if (inject) mix.inject_weight = b_.RandomWeight(kStreams, kWidth);
     return mix;
   }
 
   LinearArgs Product(const float* x, std::int32_t inner,
-                     const std::vector<std::pair<WeightArray, float*>>& outputs) {
+                     const std::vector<std::pair<Weight, float*>>& outputs) {
     LinearArgs args{.x = x,
                     .x_stride = inner,
                     .rows = static_cast<std::int32_t>(rows_),
@@ -156,8 +157,8 @@ class Step {
     layer.expert_mix = Mix(true);
     layer.expert_mix.y = y_;
     layer.expert_mix.y_parts = kOutSplits;
-    layer.out =
-        Product(core_, kQueryHeads * kHeadDim, {{b_.Weight(kHidden, kQueryHeads * kHeadDim), y_}});
+    layer.out = Product(core_, kQueryHeads * kHeadDim,
+                        {{b_.RandomWeight(kHidden, kQueryHeads * kHeadDim), y_}});
     layer.out.splits = kOutSplits;
     if (layer.qsa) {
       MakeQsa(layer);
@@ -172,7 +173,7 @@ class Step {
 
   void MakeGdn(Layer& layer) {
     const auto weight = [&](std::int64_t outs) {
-      return std::pair(b_.Weight(outs, kHidden), b_.Floats(rows_ * outs));
+      return std::pair(b_.RandomWeight(outs, kHidden), b_.Floats(rows_ * outs));
     };
     layer.in = Product(mix_.x, kHidden,
                        {weight(kGdnChannels), weight(kValueHeads * kGdnDim), weight(kValueHeads),
@@ -191,7 +192,7 @@ class Step {
 
   void MakeQsa(Layer& layer) {
     const auto weight = [&](std::int64_t outs) {
-      return std::pair(b_.Weight(outs, kHidden), b_.Floats(rows_ * outs));
+      return std::pair(b_.RandomWeight(outs, kHidden), b_.Floats(rows_ * outs));
     };
     layer.in = Product(mix_.x, kHidden,
                        {weight(2 * kHeads), weight(kKvHeads * kHeadDim),

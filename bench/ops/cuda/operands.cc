@@ -11,6 +11,15 @@ namespace kv8::bench {
 
 using namespace kv8::cuda;
 
+namespace {
+
+ExpertWeights Stack(const Weight& all) {
+  const Weight first = all.Rows(0, all.rows / kExperts);
+  return {first, first.bytes()};
+}
+
+}  // namespace
+
 MoeArgs ExpertOperands(BenchDevice& b, std::int64_t rows) {
   const std::int64_t pairs = rows * kChosen;
   return {.x = b.RandomFloats(rows * kHidden),
@@ -20,13 +29,13 @@ MoeArgs ExpertOperands(BenchDevice& b, std::int64_t rows) {
           .experts_per_token = kChosen,
           .expert_dim = kExpertWidth,
           .shared_dim = kExpertWidth,
-          .router = b.Weight(kExperts, kHidden),
-          .gate_up = b.Weight(2LL * kExperts * kExpertWidth, kHidden),
-          .down = b.Weight(std::int64_t{kExperts} * kHidden, kExpertWidth),
-          .shared_gate_proj = b.Weight(kExpertWidth, kHidden),
-          .shared_up_proj = b.Weight(kExpertWidth, kHidden),
-          .shared_down_proj = b.Weight(kHidden, kExpertWidth),
-          .shared_gate = b.Weight(1, kHidden),
+          .router = b.RandomWeight(kExperts, kHidden),
+          .gate_up = Stack(b.RandomWeight(2LL * kExperts * kExpertWidth, kHidden)),
+          .down = Stack(b.RandomWeight(std::int64_t{kExperts} * kHidden, kExpertWidth)),
+          .shared_gate_proj = b.RandomWeight(kExpertWidth, kHidden),
+          .shared_up_proj = b.RandomWeight(kExpertWidth, kHidden),
+          .shared_down_proj = b.RandomWeight(kHidden, kExpertWidth),
+          .shared_gate = b.RandomWeight(1, kHidden),
           .logits = b.Floats(rows * kExperts),
           .chosen = b.Ints(pairs),
           .weights = b.Floats(pairs),

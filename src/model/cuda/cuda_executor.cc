@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "model/forward.h"
+
 namespace kv8::cuda {
 
 Result<ExecutorMemory> CudaExecutor::Plan(const LoadedModel& model, const ExecutorLimits& limits) {
@@ -156,24 +158,21 @@ std::int32_t CudaExecutor::ContextBound(std::int32_t blocks) const {
 }
 
 Result<void> CudaExecutor::Enqueue(Work work, const PassShape& shape) {
-  DevicePass pass(*parts_, stream_, shape);
-  switch (work) {
-    case Work::kForward:
-      return pass.Forward();
-    case Work::kDraft:
-      return pass.Draft();
-    case Work::kLogits:
-      return pass.Logits(shape.rows, false);
-    case Work::kDraftLogits:
-      return pass.Logits(shape.rows, true);
-    case Work::kBest:
-      return pass.BestTokens(shape.rows, false);
-    case Work::kDraftBest:
-      return pass.BestTokens(shape.rows, true);
-    case Work::kChoose:
-      return pass.ChooseTokens(shape.rows);
+  if (work == Work::kForward) {
+    CudaSteps steps(*parts_, stream_, shape, work_.streams);
+    return RunTarget(steps, weights_.weights);
   }
-  return {};
+  if (work == Work::kDraft) {
+    CudaSteps steps(*parts_, stream_, shape, work_.draft_streams);
+    return kv8::RunDraft(steps, weights_.weights);
+  }
+  CudaSteps steps(*parts_, stream_, shape, work_.token_streams);
+  const ModelWeights& weights = weights_.weights;
+  KV8_RETURN_IF_ERROR(
+      kv8::RunHead(steps, IsDraft(work) ? weights.mtp->mixer : weights.mixer, weights.lm_head));
+  if (work == Work::kLogits || work == Work::kDraftLogits) return {};
+  KV8_RETURN_IF_ERROR(steps.BestTokens());
+  return work == Work::kChoose ? steps.ChooseTokens() : Result<void>();
 }
 
 Result<void> CudaExecutor::Run(Work work, PassShape shape) {
@@ -299,9 +298,8 @@ Result<void> CudaExecutor::RunHead(Work work, std::span<const std::int64_t> rows
   for (const std::int64_t row : rows) {
     pairs_.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(pairs_.size())});
   }
-  const bool target = work != Work::kDraftLogits && work != Work::kDraftBest;
   KV8_RETURN_IF_ERROR(
-      Copy(GatherSet(target ? Gather::kTargetTokens : Gather::kDraftTokens), pairs_));
+      Copy(GatherSet(IsDraft(work) ? Gather::kDraftTokens : Gather::kTargetTokens), pairs_));
   KV8_RETURN_IF_ERROR(Run(work, {.rows = PaddedRows(std::ssize(rows)), .padded = true}));
   return Read(to.data(), from, std::ssize(rows) * bytes_per_row);
 }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "model/cuda/cuda_steps.h"
 #include "model/cuda/device_memory_plan.h"
-#include "model/cuda/device_model.h"
 #include "model/executor.h"
 
 namespace kv8::cuda {
@@ -46,6 +46,10 @@ class CudaExecutor final : public Executor {
  private:
   /// What a captured graph does.
   enum class Work { kForward, kDraft, kLogits, kDraftLogits, kBest, kDraftBest, kChoose };
+  /// Whether it is about the draft's rows.
+  static bool IsDraft(Work work) {
+    return work == Work::kDraft || work == Work::kDraftLogits || work == Work::kDraftBest;
+  }
   struct GraphKey {
     Work work{};
     PassShape shape;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "model/cuda/device_weights.h"
 #include "model/cuda/pass_block.h"
+#include "model/cuda/weight_placer.h"
 
 namespace kv8::cuda {
 

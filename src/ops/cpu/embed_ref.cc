@@ -3,8 +3,8 @@
 
 namespace kv8::reference {
 
-void Embed(const OpContext&, std::span<const TokenId> ids, const WeightView& table,
-           int stream_count, Matrix streams) {
+void Embed(const OpContext&, std::span<const TokenId> ids, const Weight& table, int stream_count,
+           Matrix streams) {
   for (std::size_t t = 0; t < ids.size(); ++t) {
     const std::span<float> row = streams.row(static_cast<std::int64_t>(t));
     for (std::int64_t i = 0; i < stream_count * table.cols; ++i) {

@@ -10,7 +10,7 @@ constexpr std::int64_t kRowGrain = 32;  // rows that are copied before a second 
 
 }  // namespace
 
-void Embed(const OpContext& ctx, std::span<const TokenId> ids, const WeightView& table,
+void Embed(const OpContext& ctx, std::span<const TokenId> ids, const Weight& table,
            int stream_count, Matrix streams) {
   const auto count = static_cast<std::int64_t>(ids.size());
   ctx.pool.ParallelFor(count, kRowGrain, [&](std::int64_t begin, std::int64_t end) {

@@ -112,25 +112,24 @@ const float* PackOnce([[maybe_unused]] ConstMatrix x) {
 void RunPanels(const Product& product, [[maybe_unused]] const float* packed,
                std::int64_t panel_begin, std::int64_t panel_end, std::int64_t row_begin,
                std::int64_t row_end) {
-  const std::int64_t k_count = product.weight.cols;
   const std::int64_t first = panel_begin * kPanel;
   const std::int64_t cols = std::min(panel_end * kPanel, product.weight.rows) - first;
   const std::int64_t rows = row_end - row_begin;
   Part part{product.x.Rows(row_begin, rows), nullptr,
-            product.weight.data + first * k_count * SizeOf(product.weight.dtype),
+            product.weight.codes + first * product.weight.code_row_bytes(),
             product.out.Rows(row_begin, rows).Cols(first, cols)};
 #if HWY_TARGET != HWY_SCALAR
   if (packed != nullptr && row_begin % kVectorRows == 0) {
-    part.packed = packed + row_begin / kVectorRows * VectorFloats(k_count);
+    part.packed = packed + row_begin / kVectorRows * VectorFloats(product.weight.cols);
   }
 #endif
   const bool quads = TakesPackedRows(product.x);
-  switch (product.weight.dtype) {
-    case DType::kBF16:
+  switch (product.weight.format) {
+    case WeightFormat::kBf16:
       return PartProduct<Bf16Element>(part, quads);
-    case DType::kF16:
+    case WeightFormat::kFp16:
       return PartProduct<F16Element>(part, quads);
-    default:
+    case WeightFormat::kFp32:
       return PartProduct<F32Element>(part, quads);
   }
 }

@@ -39,8 +39,8 @@ std::vector<double> Probabilities(Doubles logits, std::span<const std::int64_t> 
 }
 
 // down(silu(gate x) * up x), added to y times `factor`.
-void AddExpert(std::span<const float> x, const WeightView& gate, const WeightView& up,
-               const WeightView& down, double factor, std::span<double> y) {
+void AddExpert(std::span<const float> x, const Weight& gate, const Weight& up, const Weight& down,
+               double factor, std::span<double> y) {
   std::vector<double> h = Product(x, gate);
   const std::vector<double> u = Product(x, up);
   for (std::size_t i = 0; i < h.size(); ++i) h[i] = Silu(h[i]) * u[i];
@@ -60,8 +60,8 @@ void Moe(const OpContext&, const MoeConfig& config, const MoeWeights& weights, C
     const std::vector<double> p = Probabilities(logits, chosen);
     std::vector<double> y(in.size());
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const WeightView gate_up = weights.gate_up.Rows(chosen[i] * 2 * width, 2 * width);
-      const WeightView down = weights.down.Rows(chosen[i] * x.cols, x.cols);
+      const Weight& gate_up = weights.gate_up[static_cast<std::size_t>(chosen[i])];
+      const Weight& down = weights.down[static_cast<std::size_t>(chosen[i])];
       AddExpert(in, gate_up.Rows(0, width), gate_up.Rows(width, width), down, p[i], y);
     }
     AddExpert(in, weights.shared_gate_proj, weights.shared_up_proj, weights.shared_down_proj,

@@ -160,7 +160,7 @@ void RunExperts(const OpContext& ctx, const MoeConfig& config, const MoeWeights&
     const std::int64_t count = b.first[e + 1] - b.first[e];
     if (count == 0) continue;
     products.push_back({b.input.Rows(b.first[e], count),
-                        weights.gate_up.Rows(e * 2 * width, 2 * width),
+                        weights.gate_up[static_cast<std::size_t>(e)],
                         b.gate_up.Rows(b.first[e], count)});
   }
   products.push_back({x, weights.shared_gate_proj, b.shared.Cols(0, shared_width)});
@@ -175,7 +175,8 @@ void RunExperts(const OpContext& ctx, const MoeConfig& config, const MoeWeights&
     const std::int64_t count = b.first[e + 1] - b.first[e];
     if (count == 0) continue;
     products.push_back({b.gate_up.Rows(b.first[e], count).Cols(0, width),
-                        weights.down.Rows(e * x.cols, x.cols), b.output.Rows(b.first[e], count)});
+                        weights.down[static_cast<std::size_t>(e)],
+                        b.output.Rows(b.first[e], count)});
   }
   products.push_back({b.shared.Cols(0, shared_width), weights.shared_down_proj, b.shared_out});
   RunProducts(ctx.pool, products);

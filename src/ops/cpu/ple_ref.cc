@@ -16,7 +16,7 @@ std::vector<double> Lookup(const PleConfig& config, const PleWeights& weights,
   std::vector<double> e;
   for (const std::int64_t row : rows) {
     const std::int64_t shard_rows = weights.shards.front().rows;
-    const WeightView& shard = weights.shards[static_cast<std::size_t>(row / shard_rows)];
+    const Weight& shard = weights.shards[static_cast<std::size_t>(row / shard_rows)];
     for (std::int64_t d = 0; d < shard.cols; ++d) e.push_back(WeightAt(shard, row % shard_rows, d));
   }
   return e;

@@ -109,7 +109,7 @@ void LookUp(const PleWeights& weights, std::span<const TokenId> window,
   PleRowIds(weights.hash, window, rows);
   for (const std::int64_t row : rows) {
     const std::int64_t shard_rows = weights.shards.front().rows;
-    const WeightView& shard = weights.shards[static_cast<std::size_t>(row / shard_rows)];
+    const Weight& shard = weights.shards[static_cast<std::size_t>(row / shard_rows)];
     DecodeRow(shard, row % shard_rows, out);
     out += shard.cols;
   }

@@ -5,6 +5,7 @@
 
 #include "base/thread_pool.h"
 #include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 
 namespace kv8::simd {
 
@@ -14,9 +15,9 @@ namespace kv8::simd {
 /// multiply-add each (multiply, then add, where the machine has none). It depends on nothing else:
 /// not on the vector width, the number of rows, the other products, or the threads.
 struct Product {
-  ConstMatrix x;      // [T,K]
-  WeightView weight;  // [N,K] bf16 | f16 | f32
-  Matrix out;         // [T,N], must not overlap x
+  ConstMatrix x;  // [T,K]
+  Weight weight;  // [N,K] bf16 | f16 | f32
+  Matrix out;     // [T,N], must not overlap x
 };
 
 /// Computes all of them, shared out among the pool's threads when that pays.

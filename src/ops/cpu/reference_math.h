@@ -9,25 +9,28 @@
 
 #include "numeric/half.h"
 #include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 
 namespace kv8::reference {
 
 /// Element [row, col], exactly.
-inline double WeightAt(const WeightView& weight, std::int64_t row, std::int64_t col) {
-  const std::byte* p = weight.data + (row * weight.cols + col) * SizeOf(weight.dtype);
-  if (weight.dtype == DType::kF32) {
+inline double WeightAt(const Weight& weight, std::int64_t row, std::int64_t col) {
+  const std::byte* p =
+      weight.codes + row * weight.code_row_bytes() + col * SizeOf(weight.format).code_bits / 8;
+  if (weight.format == WeightFormat::kFp32) {
     float value;
     std::memcpy(&value, p, sizeof value);
     return static_cast<double>(value);
   }
   std::uint16_t code;
   std::memcpy(&code, p, sizeof code);
-  return static_cast<double>(weight.dtype == DType::kBF16 ? DecodeBf16(code) : DecodeFp16(code));
+  return static_cast<double>(weight.format == WeightFormat::kBf16 ? DecodeBf16(code)
+                                                                  : DecodeFp16(code));
 }
 
 /// x . weight[row,:]
 template <class T>
-double DotRow(std::span<const T> x, const WeightView& weight, std::int64_t row) {
+double DotRow(std::span<const T> x, const Weight& weight, std::int64_t row) {
   double sum = 0;
   for (std::size_t k = 0; k < x.size(); ++k) {
     sum += static_cast<double>(x[k]) * WeightAt(weight, row, static_cast<std::int64_t>(k));
@@ -37,7 +40,7 @@ double DotRow(std::span<const T> x, const WeightView& weight, std::int64_t row) 
 
 /// x . weight^T, [weight.rows]
 template <class T>
-std::vector<double> Product(std::span<const T> x, const WeightView& weight) {
+std::vector<double> Product(std::span<const T> x, const Weight& weight) {
   std::vector<double> y(static_cast<std::size_t>(weight.rows));
   for (std::int64_t n = 0; n < weight.rows; ++n) {
     y[static_cast<std::size_t>(n)] = DotRow(x, weight, n);

@@ -8,6 +8,7 @@
 #include <cuda_fp16.h>
 
 #include "ops/cuda/device_types.h"
+#include "tensor/weight.h"
 
 namespace kv8::cuda {
 
@@ -35,6 +36,11 @@ __device__ __forceinline__ void AfterEarlierKernels() {
 /// Starts to bring the 128 bytes around `global` to the second-level cache.
 __device__ __forceinline__ void PrefetchToL2(const void* global) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(global)));
+}
+
+/// The codes of a weight of 16-bit elements.
+__device__ __forceinline__ const std::uint16_t* Codes16(const Weight& weight) {
+  return reinterpret_cast<const std::uint16_t*>(weight.codes);
 }
 
 /// Sum over the warp, in every lane; the tree's order is fixed.

@@ -56,12 +56,16 @@ Result<CudaOps> CudaOps::Load(Device& device, CodeChoice choice) {
       if (kKernelNames[i].source != code.source) continue;
       KV8_ASSIGN_OR_RETURN(ops.kernels_[i], module.Kernel(kKernelNames[i].kernel));
     }
+    for (std::size_t i = 0; i < kProductKernelCount; ++i) {
+      if (kProductKernels[i].name.source != code.source) continue;
+      KV8_ASSIGN_OR_RETURN(ops.products_[i], module.Kernel(kProductKernels[i].name.kernel));
+    }
     ops.modules_.push_back(std::move(module));
   }
   ops.run_ahead_ = choice == CodeChoice::kForDevice && device.info().architecture >= 80;
-  for (const KernelId id : {KernelId::kLinearTilesBf16, KernelId::kLinearTilesFp16}) {
-    KV8_RETURN_IF_ERROR(
-        ops.kernels_[static_cast<std::size_t>(id)].AllowSharedMemory(kLinearTileSharedBytes));
+  for (std::size_t i = 0; i < kProductKernelCount; ++i) {
+    if (kProductKernels[i].form != ProductForm::kLinearTiles) continue;
+    KV8_RETURN_IF_ERROR(ops.products_[i].AllowSharedMemory(kLinearTileSharedBytes));
   }
   ops.block_shared_bytes_ = device.info().block_shared_bytes;
   ops.multiprocessors_ = device.info().multiprocessors;

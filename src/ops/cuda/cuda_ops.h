@@ -62,9 +62,13 @@ class CudaOps {
   Result<void> CheckMoe(const MoeArgs& args) const;
   Result<void> Experts(DeviceStream& stream, const MoeArgs& args) const;
   const DeviceKernel& Get(KernelId id) const { return kernels_[static_cast<std::size_t>(id)]; }
+  /// Errors: kUnsupported for a format that the form does not have.
+  Result<const DeviceKernel*> Product(std::string_view op, ProductForm form,
+                                      WeightFormat format) const;
 
   std::vector<DeviceModule> modules_;
   std::array<DeviceKernel, kKernelCount> kernels_;
+  std::array<DeviceKernel, kProductKernelCount> products_;  // by place in kProductKernels
   bool run_ahead_ = false;  // the code starts copies before it needs them: from sm_80 on
   int block_shared_bytes_ = 0;
   int multiprocessors_ = 0;

@@ -13,10 +13,10 @@ __device__ int Column() {
   return static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
 }
 
-__device__ float Decode(const WeightArray& weight, std::int64_t i) {
-  const std::uint16_t code = weight.data[i];
-  return weight.type == WeightType::kBf16 ? __uint_as_float(static_cast<unsigned>(code) << 16)
-                                          : __half2float(__ushort_as_half(code));
+__device__ float Decode(const Weight& weight, std::int64_t i) {
+  const std::uint16_t code = Codes16(weight)[i];
+  return weight.format == WeightFormat::kBf16 ? __uint_as_float(static_cast<unsigned>(code) << 16)
+                                              : __half2float(__ushort_as_half(code));
 }
 
 /// Sum over the block, in every thread; the order is fixed.
@@ -96,10 +96,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const Hype
 /// count.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_activate(const HyperMixArgs a) {
   AfterEarlierKernels();
-  const int i = Column(), low = a.down.rows;
+  const int i = Column(), low = static_cast<int>(a.down.rows);
   const std::int64_t row = blockIdx.y;
   const bool inject = i >= low;
-  if (i >= low + a.stream_count || (inject && a.inject_weight.data == nullptr)) return;
+  if (i >= low + a.stream_count || (inject && a.inject_weight.empty())) return;
   const int width = inject ? a.stream_count : low, column = inject ? i - low : i;
   const float* parts = a.parts + row * width + column;
   if (inject) parts += static_cast<std::int64_t>(a.splits) * a.rows * low;

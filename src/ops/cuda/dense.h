@@ -8,7 +8,7 @@ namespace kv8::cuda {
 /// The contract of ops/ple.h (EmbedFn): streams[t, s*H + d] = table[ids[t], d].
 struct EmbedArgs {
   const std::int32_t* ids;  // [T], each in [0, table.rows)
-  WeightArray table;        // [V,H]
+  Weight table;             // [V,H]
   std::int32_t rows;        // T
   std::int32_t hidden;      // H
   std::int32_t streams;     // S
@@ -41,12 +41,12 @@ inline constexpr std::int32_t kHyperSplits = 8;
 ///          inject, which until then weighs y; scratch is overwritten
 /// Order    a sum's order depends on W and r alone
 struct HyperMixArgs {
-  const float* y;             // [y_parts,T,H], whose sum is added, or null
-  float* streams;             // [T,W]
-  const float* gain;          // [W] = 1 + w
-  WeightArray down;           // [r,W]
-  WeightArray up;             // [W,r]
-  WeightArray inject_weight;  // [S,W], or null
+  const float* y;        // [y_parts,T,H], whose sum is added, or null
+  float* streams;        // [T,W]
+  const float* gain;     // [W] = 1 + w
+  Weight down;           // [r,W]
+  Weight up;             // [W,r]
+  Weight inject_weight;  // [S,W], or null
   std::int32_t rows, stream_count, hidden;
   float eps;
   float* normed;  // scratch [T,W]

@@ -29,10 +29,12 @@ Result<void> CheckInner(std::string_view op, std::int64_t inner) {
   return NoKernel(op, fmt::format("the inner dimension is {}, the GPU has multiples of 32", inner));
 }
 
-Result<void> CheckTypes(std::string_view op, WeightType type, std::span<const WeightArray> all) {
-  for (const WeightArray& weight : all) {
-    if (weight.data != nullptr && weight.type != type) {
-      return NoKernel(op, "its weights are partly BF16 and partly FP16, the GPU has one type");
+Result<void> CheckFormats(std::string_view op, WeightFormat format, std::span<const Weight> all) {
+  for (const Weight& weight : all) {
+    if (!weight.empty() && weight.format != format) {
+      return NoKernel(op, fmt::format("its weights are partly {} and partly {}, the GPU has one "
+                                      "format",
+                                      Name(format), Name(weight.format)));
     }
   }
   return {};
@@ -51,20 +53,21 @@ namespace {
 
 /// A form of linear. All give the same bits; which is fastest depends on the shape.
 struct LinearForm {
-  KernelId bf16, fp16;
+  ProductForm form;
   int weight_rows, rows;  // of a block
   int threads = kProductThreads;
+  int shared_bytes = 0;
 };
-constexpr LinearForm kLinear16x8{KernelId::kLinear16x8Bf16, KernelId::kLinear16x8Fp16, 16, 8};
-constexpr LinearForm kLinear32x8{KernelId::kLinear32x8Bf16, KernelId::kLinear32x8Fp16, 32, 8};
-constexpr LinearForm kLinear32x16{KernelId::kLinear32x16Bf16, KernelId::kLinear32x16Fp16, 32, 16};
-constexpr LinearForm kLinear32x32{KernelId::kLinear32x32Bf16, KernelId::kLinear32x32Fp16, 32, 32};
-constexpr LinearForm kLinearTiles{KernelId::kLinearTilesBf16, KernelId::kLinearTilesFp16,
-                                  kLinearTileRows, kLinearTileColumns, kTileThreads};
+constexpr LinearForm kLinear16x8{ProductForm::kLinear16x8, 16, 8};
+constexpr LinearForm kLinear32x8{ProductForm::kLinear32x8, 32, 8};
+constexpr LinearForm kLinear32x16{ProductForm::kLinear32x16, 32, 16};
+constexpr LinearForm kLinear32x32{ProductForm::kLinear32x32, 32, 32};
+constexpr LinearForm kLinearTiles{ProductForm::kLinearTiles, kLinearTileRows, kLinearTileColumns,
+                                  kTileThreads, kLinearTileSharedBytes};
 
 std::int64_t WeightBlocks(const LinearArgs& args, int rows) {
   std::int64_t blocks = 0;
-  for (int i = 0; i < args.count; ++i) blocks += CeilDiv(args.outputs[i].weight.rows, rows);
+  for (int i = 0; i < args.count; ++i) blocks += CeilDiv(args.outputs[i].weight.rows, std::int64_t{rows});
   return blocks;
 }
 
@@ -81,20 +84,33 @@ const LinearForm& ChooseLinear(const LinearArgs& args) {
 
 }  // namespace
 
+Result<const DeviceKernel*> CudaOps::Product(std::string_view op, ProductForm form,
+                                             WeightFormat format) const {
+  std::string have;
+  for (std::size_t i = 0; i < kProductKernelCount; ++i) {
+    const ProductKernel& kernel = kProductKernels[i];
+    if (kernel.form != form) continue;
+    if (kernel.format == format) return &products_[i];
+    have += fmt::format("{}{}", have.empty() ? "" : ", ", Name(kernel.format));
+  }
+  return NoKernel(op, fmt::format("weights are {}, the GPU has {}", Name(format), have));
+}
+
 Result<void> CudaOps::Linear(DeviceStream& stream, const LinearArgs& args) const {
   constexpr std::string_view kOp = "linear";
   KV8_RETURN_IF_ERROR(CheckInner(kOp, args.inner / args.splits));
-  const WeightType type = args.outputs[0].weight.type;
+  const WeightFormat format = args.outputs[0].weight.format;
   for (int i = 0; i < args.count; ++i) {
-    KV8_RETURN_IF_ERROR(CheckTypes(kOp, type, {&args.outputs[i].weight, 1}));
+    KV8_RETURN_IF_ERROR(CheckFormats(kOp, format, {&args.outputs[i].weight, 1}));
   }
   const LinearForm& form = ChooseLinear(args);
-  return stream.Launch(Get(type == WeightType::kBf16 ? form.bf16 : form.fp16),
+  KV8_ASSIGN_OR_RETURN(const DeviceKernel* const kernel, Product(kOp, form.form, format));
+  return stream.Launch(*kernel,
                        {.grid_x = WeightBlocks(args, form.weight_rows),
                         .grid_y = CeilDiv(args.rows, form.rows),
                         .grid_z = args.splits,
                         .block = form.threads,
-                        .shared_bytes = &form == &kLinearTiles ? kLinearTileSharedBytes : 0},
+                        .shared_bytes = form.shared_bytes},
                        &args);
 }
 
@@ -109,9 +125,10 @@ Result<void> CudaOps::GroupedNorm(DeviceStream& stream, const GroupedNormArgs& a
 
 Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) const {
   constexpr std::string_view kOp = "hyper_mix";
-  const std::int32_t width = args.stream_count * args.hidden, low = args.down.rows;
+  const std::int32_t width = args.stream_count * args.hidden;
+  const auto low = static_cast<std::int32_t>(args.down.rows);
   KV8_RETURN_IF_ERROR(CheckInner(kOp, low));
-  KV8_RETURN_IF_ERROR(CheckTypes(kOp, args.down.type, {&args.up, 1}));
+  KV8_RETURN_IF_ERROR(CheckFormats(kOp, args.down.format, {&args.up, 1}));
   if (args.stream_count != kHyperStreams || args.hidden % 8 != 0 ||
       kHyperSplits * (low + kHyperStreams) > width) {
     return NoKernel(kOp, fmt::format("{} streams of {} and {} low-rank values, the GPU has {} "
@@ -130,16 +147,16 @@ Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) c
                .x_stride = width,
                .rows = args.rows,
                .inner = width,
-               .count = args.inject_weight.data != nullptr ? 2 : 1,
+               .count = args.inject_weight.empty() ? 1 : 2,
                .outputs = {{args.down, args.parts, low},
                            {args.inject_weight, args.parts + inject_parts, args.stream_count}},
                .splits = mix.splits}));
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kHyperActivate),
                                     RowShape(low + args.stream_count, args.rows), &mix));
-  const bool wide = args.rows >= kWideRows, bf16 = args.up.type == WeightType::kBf16;
-  const KernelId up = bf16 ? (wide ? KernelId::kHyperUpBf16x4 : KernelId::kHyperUpBf16x1)
-                           : (wide ? KernelId::kHyperUpFp16x4 : KernelId::kHyperUpFp16x1);
-  return stream.Launch(Get(up),
+  const bool wide = args.rows >= kWideRows;
+  const ProductForm form = wide ? ProductForm::kHyperUp32 : ProductForm::kHyperUp8;
+  KV8_ASSIGN_OR_RETURN(const DeviceKernel* const up, Product(kOp, form, args.up.format));
+  return stream.Launch(*up,
                        {.grid_x = args.hidden / 8,
                         .grid_y = CeilDiv(args.rows, wide ? 32 : 8),
                         .block = kProductThreads},
@@ -201,29 +218,31 @@ Result<void> CudaOps::CheckMoe(const MoeArgs& args) const {
         kOp, fmt::format("{} of {} experts per token, the GPU has up to {} of {}",
                          args.experts_per_token, args.experts, kMaxExpertsPerToken, kMaxExperts));
   }
-  return CheckTypes(kOp, args.router.type,
-                    std::array{args.gate_up, args.down, args.shared_gate_proj, args.shared_up_proj,
-                               args.shared_down_proj, args.shared_gate});
+  return CheckFormats(kOp, args.router.format,
+                      std::array{args.gate_up.first, args.down.first, args.shared_gate_proj,
+                                 args.shared_up_proj, args.shared_down_proj, args.shared_gate});
 }
 
 Result<void> CudaOps::Experts(DeviceStream& stream, const MoeArgs& args) const {
   const std::int64_t pairs = std::int64_t{args.rows} * args.experts_per_token;
   const bool wide = pairs >= std::int64_t{kWideRows} * args.experts;
-  const bool bf16 = args.router.type == WeightType::kBf16;
-  const KernelId gate_up = bf16 ? (wide ? KernelId::kMoeGateUpBf16x4 : KernelId::kMoeGateUpBf16x1)
-                                : (wide ? KernelId::kMoeGateUpFp16x4 : KernelId::kMoeGateUpFp16x1);
-  const KernelId down = bf16 ? (wide ? KernelId::kMoeDownBf16x4 : KernelId::kMoeDownBf16x1)
-                             : (wide ? KernelId::kMoeDownFp16x4 : KernelId::kMoeDownFp16x1);
+  const WeightFormat format = args.gate_up.first.format;
+  KV8_ASSIGN_OR_RETURN(
+      const DeviceKernel* const gate_up,
+      Product("moe", wide ? ProductForm::kMoeGateUp32 : ProductForm::kMoeGateUp8, format));
+  KV8_ASSIGN_OR_RETURN(
+      const DeviceKernel* const down,
+      Product("moe", wide ? ProductForm::kMoeDown32 : ProductForm::kMoeDown8, format));
   const std::int64_t groups =
       CeilDiv(args.rows, wide ? 32 : 8) + std::min<std::int64_t>(args.experts, pairs);
   KV8_RETURN_IF_ERROR(
-      stream.Launch(Get(gate_up),
+      stream.Launch(*gate_up,
                     {.grid_x = std::max(args.expert_dim, args.shared_dim) / kMoeGateRows,
                      .grid_y = groups,
                      .block = kProductThreads},
                     &args));
   return stream.Launch(
-      Get(down), {.grid_x = args.hidden / kMoeDownRows, .grid_y = groups, .block = kProductThreads},
+      *down, {.grid_x = args.hidden / kMoeDownRows, .grid_y = groups, .block = kProductThreads},
       &args);
 }
 

@@ -8,14 +8,15 @@ namespace {
 
 /// A block has eight dimensions of all four streams: tile m's upper half is stream 2 m, its lower
 /// half stream 2 m + 1. Blocks: x over dimensions, y over 8 kColumns rows.
-template <WeightType kType, int kColumns>
+template <WeightFormat kFormat, int kColumns>
 __device__ void HyperUp(const HyperMixArgs& a) {
-  using P = Product<kType, kHyperStreams / 2, kColumns>;
+  using P = Product<kFormat, kHyperStreams / 2, kColumns>;
   __shared__ float shared[P::kSharedFloats];
   const int g = Lane() / 4, dim = static_cast<int>(blockIdx.x) * 8;
-  const int first = static_cast<int>(blockIdx.y) * P::kRows, low = a.down.rows;
+  const int first = static_cast<int>(blockIdx.y) * P::kRows;
+  const int low = static_cast<int>(a.down.rows);
   const auto row_at = [&](int row) {
-    return a.up.data + (row / 8 * static_cast<std::int64_t>(a.hidden) + dim + row % 8) * low;
+    return Codes16(a.up) + (row / 8 * static_cast<std::int64_t>(a.hidden) + dim + row % 8) * low;
   };
   PrefetchWeights<P::kWeightRows>(low, row_at);
   AfterEarlierKernels();
@@ -53,15 +54,15 @@ __device__ void HyperUp(const HyperMixArgs& a) {
 
 }  // namespace
 
-#define KV8_HYPER_UP(name, type, columns)                          \
+#define KV8_HYPER_UP(name, format, rows)                           \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
-      kv8_hyper_up_##name##_##columns(const HyperMixArgs args) {   \
-    HyperUp<WeightType::type, columns>(args);                      \
+      kv8_hyper_up_##name##_##rows(const HyperMixArgs args) {      \
+    HyperUp<WeightFormat::format, rows / 8>(args);                 \
   }
-KV8_HYPER_UP(bf16, kBf16, 1)
-KV8_HYPER_UP(bf16, kBf16, 4)
-KV8_HYPER_UP(fp16, kFp16, 1)
-KV8_HYPER_UP(fp16, kFp16, 4)
+KV8_HYPER_UP(bf16, kBf16, 8)
+KV8_HYPER_UP(bf16, kBf16, 32)
+KV8_HYPER_UP(fp16, kFp16, 8)
+KV8_HYPER_UP(fp16, kFp16, 32)
 #undef KV8_HYPER_UP
 
 }  // namespace kv8::cuda

@@ -1,8 +1,11 @@
-// Every kernel, and the source it stands in.
+// Every kernel, and the source it stands in. Those that multiply with a weight exist once per form
+// and format.
 #pragma once
 
 #include <cstddef>
 #include <string_view>
+
+#include "tensor/weight.h"
 
 namespace kv8::cuda {
 
@@ -24,28 +27,6 @@ namespace kv8::cuda {
   X(kPromptE4M3d64, "prompt_attention", "kv8_prompt_attention_e4m3_64")      \
   X(kPromptE4M3d128, "prompt_attention", "kv8_prompt_attention_e4m3_128")    \
   X(kPromptE4M3d256, "prompt_attention", "kv8_prompt_attention_e4m3_256")    \
-  X(kLinear16x8Bf16, "linear", "kv8_linear_bf16_1x1")                        \
-  X(kLinear32x8Bf16, "linear", "kv8_linear_bf16_2x1")                        \
-  X(kLinear32x16Bf16, "linear", "kv8_linear_bf16_2x2")                       \
-  X(kLinear32x32Bf16, "linear", "kv8_linear_bf16_2x4")                       \
-  X(kLinearTilesBf16, "linear_tiles", "kv8_linear_tiles_bf16")               \
-  X(kMoeGateUpBf16x1, "moe", "kv8_moe_gate_up_bf16_1")                       \
-  X(kMoeDownBf16x1, "moe", "kv8_moe_down_bf16_1")                            \
-  X(kHyperUpBf16x1, "hyper_up", "kv8_hyper_up_bf16_1")                       \
-  X(kMoeGateUpBf16x4, "moe", "kv8_moe_gate_up_bf16_4")                       \
-  X(kMoeDownBf16x4, "moe", "kv8_moe_down_bf16_4")                            \
-  X(kHyperUpBf16x4, "hyper_up", "kv8_hyper_up_bf16_4")                       \
-  X(kLinear16x8Fp16, "linear", "kv8_linear_fp16_1x1")                        \
-  X(kLinear32x8Fp16, "linear", "kv8_linear_fp16_2x1")                        \
-  X(kLinear32x16Fp16, "linear", "kv8_linear_fp16_2x2")                       \
-  X(kLinear32x32Fp16, "linear", "kv8_linear_fp16_2x4")                       \
-  X(kLinearTilesFp16, "linear_tiles", "kv8_linear_tiles_fp16")               \
-  X(kMoeGateUpFp16x1, "moe", "kv8_moe_gate_up_fp16_1")                       \
-  X(kMoeDownFp16x1, "moe", "kv8_moe_down_fp16_1")                            \
-  X(kHyperUpFp16x1, "hyper_up", "kv8_hyper_up_fp16_1")                       \
-  X(kMoeGateUpFp16x4, "moe", "kv8_moe_gate_up_fp16_4")                       \
-  X(kMoeDownFp16x4, "moe", "kv8_moe_down_fp16_4")                            \
-  X(kHyperUpFp16x4, "hyper_up", "kv8_hyper_up_fp16_4")                       \
   X(kEmbed, "dense", "kv8_embed")                                            \
   X(kGroupedNorm, "dense", "kv8_grouped_norm")                               \
   X(kHyperNorm, "dense", "kv8_hyper_norm")                                   \
@@ -93,5 +74,47 @@ inline constexpr KernelName kKernelNames[] = {
 };
 #undef KV8_KERNELS
 inline constexpr std::size_t kKernelCount = std::size(kKernelNames);
+
+/// How a product is cut into blocks: weight rows x activation rows of a block, or activation rows
+/// where the weight rows are the op's own.
+enum class ProductForm : int {
+  kLinear16x8,
+  kLinear32x8,
+  kLinear32x16,
+  kLinear32x32,
+  kLinearTiles,
+  kMoeGateUp8,
+  kMoeGateUp32,
+  kMoeDown8,
+  kMoeDown32,
+  kHyperUp8,
+  kHyperUp32
+};
+
+struct ProductKernel {
+  ProductForm form;
+  WeightFormat format;
+  KernelName name;
+};
+#define KV8_PRODUCTS(format, name)                                                     \
+  {ProductForm::kLinear16x8, format, {"linear", "kv8_linear_" name "_16x8"}},          \
+      {ProductForm::kLinear32x8, format, {"linear", "kv8_linear_" name "_32x8"}},      \
+      {ProductForm::kLinear32x16, format, {"linear", "kv8_linear_" name "_32x16"}},    \
+      {ProductForm::kLinear32x32, format, {"linear", "kv8_linear_" name "_32x32"}},    \
+      {ProductForm::kLinearTiles, format, {"linear_tiles", "kv8_linear_tiles_" name}}, \
+      {ProductForm::kMoeGateUp8, format, {"moe", "kv8_moe_gate_up_" name "_8"}},       \
+      {ProductForm::kMoeGateUp32, format, {"moe", "kv8_moe_gate_up_" name "_32"}},     \
+      {ProductForm::kMoeDown8, format, {"moe", "kv8_moe_down_" name "_8"}},            \
+      {ProductForm::kMoeDown32, format, {"moe", "kv8_moe_down_" name "_32"}},          \
+      {ProductForm::kHyperUp8, format, {"hyper_up", "kv8_hyper_up_" name "_8"}}, {     \
+    ProductForm::kHyperUp32, format, {                                                 \
+      "hyper_up", "kv8_hyper_up_" name "_32"                                           \
+    }                                                                                  \
+  }
+/// All that there are: what a (form, format) without a row here asks for is refused by name.
+inline constexpr ProductKernel kProductKernels[] = {KV8_PRODUCTS(WeightFormat::kBf16, "bf16"),
+                                                    KV8_PRODUCTS(WeightFormat::kFp16, "fp16")};
+#undef KV8_PRODUCTS
+inline constexpr std::size_t kProductKernelCount = std::size(kProductKernels);
 
 }  // namespace kv8::cuda

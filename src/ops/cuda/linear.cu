@@ -9,18 +9,19 @@ namespace {
 
 /// Blocks: x over 16 kTiles weight rows of all outputs, y over 8 kColumns activation rows, z over
 /// splits of the inner dimension.
-template <WeightType kType, int kTiles, int kColumns>
+template <WeightFormat kFormat, int kTiles, int kColumns>
 __device__ void Linear(const LinearArgs& a) {
-  using P = Product<kType, kTiles, kColumns>;
+  using P = Product<kFormat, kTiles, kColumns>;
   __shared__ float shared[P::kSharedFloats];
   const LinearBlock block = FindLinearBlock(a, P::kWeightRows);
   const LinearOutput& output = a.outputs[block.part];
   const int inner = a.inner / a.splits, split = static_cast<int>(blockIdx.z);
   const int g = Lane() / 4, first = static_cast<int>(blockIdx.y) * P::kRows;
+  const int weight_rows = static_cast<int>(output.weight.rows);
   const auto row_at = [&](int row) {
     // Past the end the last row again: its sums are not stored.
-    const int there = min(block.first_row + row, output.weight.rows - 1);
-    return output.weight.data + split * inner + static_cast<std::int64_t>(there) * a.inner;
+    const int there = min(block.first_row + row, weight_rows - 1);
+    return Codes16(output.weight) + split * inner + static_cast<std::int64_t>(there) * a.inner;
   };
   PrefetchWeights<P::kWeightRows>(inner, row_at);
   AfterEarlierKernels();
@@ -41,26 +42,26 @@ __device__ void Linear(const LinearArgs& a) {
   product.Multiply(weights, below, x, inner);
   float* const out = output.out + static_cast<std::int64_t>(split) * a.rows * output.stride;
   product.Join(shared, [&](int row, int column, float sum) {
-    if (block.first_row + row >= output.weight.rows || first + column >= a.rows) return;
+    if (block.first_row + row >= weight_rows || first + column >= a.rows) return;
     out[(first + column) * output.stride + block.first_row + row] = sum;
   });
 }
 
 }  // namespace
 
-#define KV8_LINEAR(name, type, tiles, columns)                         \
-  extern "C" __global__ void __launch_bounds__(32 * kProductWarps)     \
-      kv8_linear_##name##_##tiles##x##columns(const LinearArgs args) { \
-    Linear<WeightType::type, tiles, columns>(args);                    \
+#define KV8_LINEAR(name, format, weight_rows, rows)                       \
+  extern "C" __global__ void __launch_bounds__(32 * kProductWarps)        \
+      kv8_linear_##name##_##weight_rows##x##rows(const LinearArgs args) { \
+    Linear<WeightFormat::format, weight_rows / 16, rows / 8>(args);       \
   }
-KV8_LINEAR(bf16, kBf16, 1, 1)
-KV8_LINEAR(bf16, kBf16, 2, 1)
-KV8_LINEAR(bf16, kBf16, 2, 2)
-KV8_LINEAR(bf16, kBf16, 2, 4)
-KV8_LINEAR(fp16, kFp16, 1, 1)
-KV8_LINEAR(fp16, kFp16, 2, 1)
-KV8_LINEAR(fp16, kFp16, 2, 2)
-KV8_LINEAR(fp16, kFp16, 2, 4)
+KV8_LINEAR(bf16, kBf16, 16, 8)
+KV8_LINEAR(bf16, kBf16, 32, 8)
+KV8_LINEAR(bf16, kBf16, 32, 16)
+KV8_LINEAR(bf16, kBf16, 32, 32)
+KV8_LINEAR(fp16, kFp16, 16, 8)
+KV8_LINEAR(fp16, kFp16, 32, 8)
+KV8_LINEAR(fp16, kFp16, 32, 16)
+KV8_LINEAR(fp16, kFp16, 32, 32)
 #undef KV8_LINEAR
 
 }  // namespace kv8::cuda

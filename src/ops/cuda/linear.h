@@ -2,22 +2,13 @@
 #pragma once
 
 #include "ops/cuda/device_types.h"
+#include "tensor/weight.h"
 
 namespace kv8::cuda {
 
-/// How a weight's elements are stored.
-enum class WeightType : int { kBf16, kFp16 };
-
-/// A weight [rows,cols], dense, 16-byte aligned.
-struct WeightArray {
-  const std::uint16_t* data;
-  WeightType type;
-  std::int32_t rows;
-};
-
 /// One product of a group that shares its input.
 struct LinearOutput {
-  WeightArray weight;   // [N,K]
+  Weight weight;        // [N,K], 16-byte aligned
   float* out;           // [T,stride]
   std::int64_t stride;  // of a row of out, at least N
 };
@@ -25,7 +16,7 @@ inline constexpr int kMaxLinearOutputs = 4;
 
 /// The contract of ops/linear.h: outputs[i].out[t,n] = sum_k x[t,k] weight_i[n,k].
 ///
-/// Limits   K a multiple of 32; all weights of one type; |x| < 65504, |weight| < 65504
+/// Limits   K a multiple of 32; all weights BF16 or all FP16; |x| < 65504, |weight| < 65504
 /// Numbers  x as two FP16 parts, which leaves 2^-22 of it; BF16 weights become FP16, which rounds
 ///          only magnitudes below 2^-14, by at most 2^-25; products summed in FP32
 /// Splits   with n > 1 splits K is cut into n equal parts, multiples of 32, whose products are not

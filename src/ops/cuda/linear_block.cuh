@@ -14,7 +14,7 @@ struct LinearBlock {
 __device__ __forceinline__ LinearBlock FindLinearBlock(const LinearArgs& a, int rows) {
   int block = static_cast<int>(blockIdx.x), part = 0;
   while (true) {
-    const int blocks = (a.outputs[part].weight.rows + rows - 1) / rows;
+    const int blocks = (static_cast<int>(a.outputs[part].weight.rows) + rows - 1) / rows;
     if (block < blocks) return {part, block * rows};
     block -= blocks;
     ++part;

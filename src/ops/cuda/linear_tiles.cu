@@ -24,7 +24,7 @@ struct TileShared {
 static_assert(sizeof(TileShared) == kLinearTileSharedBytes);
 
 /// Goes through the pieces share by share, so that one share's sums are in registers at a time.
-template <WeightType kType>
+template <WeightFormat kFormat>
 struct Tile {
   static constexpr int kTiles = 2, kColumns = 4;
   static constexpr int kWarpsAcross = kLinearTileColumns / (8 * kColumns);
@@ -50,15 +50,17 @@ struct Tile {
         block(FindLinearBlock(args, kLinearTileRows)),
         first(static_cast<int>(blockIdx.y) * kLinearTileColumns),
         pieces(args.inner / args.splits / kProductPiece) {
-    const WeightArray& weight = a.outputs[block.part].weight;
+    const Weight& weight = a.outputs[block.part].weight;
+    const int weight_rows = static_cast<int>(weight.rows);
     const int begin = static_cast<int>(blockIdx.z) * pieces * kProductPiece;
 #pragma unroll
     for (int i = 0; i < kWeightCopies; ++i) {
       const int vector = static_cast<int>(threadIdx.x) + kThreads * i;
       const int row = block.first_row + vector / kPieceVectors;
-      valid |= row < weight.rows ? 1u << i : 0u;
-      weights[i] = weight.data + static_cast<std::int64_t>(min(row, weight.rows - 1)) * a.inner +
-                   begin + vector % kPieceVectors * 8;
+      valid |= row < weight_rows ? 1u << i : 0u;
+      weights[i] = Codes16(weight) +
+                   static_cast<std::int64_t>(min(row, weight_rows - 1)) * a.inner + begin +
+                   vector % kPieceVectors * 8;
     }
 #pragma unroll
     for (int i = 0; i < kXCopies; ++i) {
@@ -135,7 +137,7 @@ struct Tile {
       unsigned fragments[kTiles][4];
 #pragma unroll
       for (int m = 0; m < kTiles; ++m) {
-        WeightFragment<kType>(fragments[m], above[m], below[m], step);
+        WeightFragment<kFormat>(fragments[m], above[m], below[m], step);
       }
       uint2 high[kColumns], low[kColumns];
 #pragma unroll
@@ -180,7 +182,7 @@ struct Tile {
         for (int i = 0; i < 4; ++i) {
           const int row = block.first_row + WeightRow() + 16 * m + 8 * (i / 2);
           const int column = first + FirstColumn() + 8 * c + 2 * (Lane() % 4) + i % 2;
-          if (row < output.weight.rows && column < a.rows) {
+          if (row < static_cast<int>(output.weight.rows) && column < a.rows) {
             out[column * output.stride + row] = totals[m][c][i];
           }
         }
@@ -191,22 +193,22 @@ struct Tile {
 
 /// Blocks: x over kLinearTileRows weight rows of all outputs, y over activation rows, z over
 /// splits.
-template <WeightType kType>
+template <WeightFormat kFormat>
 __device__ void LinearTiles(const LinearArgs& args) {
   extern __shared__ __align__(16) unsigned char shared[];
   AfterEarlierKernels();
-  Tile<kType>(args, *reinterpret_cast<TileShared*>(shared)).Run();
+  Tile<kFormat>(args, *reinterpret_cast<TileShared*>(shared)).Run();
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     kv8_linear_tiles_bf16(const LinearArgs args) {
-  LinearTiles<WeightType::kBf16>(args);
+  LinearTiles<WeightFormat::kBf16>(args);
 }
 extern "C" __global__ void __launch_bounds__(kThreads, 2)
     kv8_linear_tiles_fp16(const LinearArgs args) {
-  LinearTiles<WeightType::kFp16>(args);
+  LinearTiles<WeightFormat::kFp16>(args);
 }
 
 }  // namespace kv8::cuda

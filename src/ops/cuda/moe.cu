@@ -37,15 +37,19 @@ struct ExpertRows {
   __device__ int Pair(int i) const { return pairs == nullptr ? i : pairs[i]; }
 };
 
+__device__ const std::uint16_t* OfExpert(const ExpertWeights& experts, std::int64_t expert) {
+  return reinterpret_cast<const std::uint16_t*>(experts.first.codes + expert * experts.stride);
+}
+
 /// blockIdx.y counts groups of `rows` rows of the shared expert, then experts in use. False for a
 /// block that has nothing to do.
 __device__ bool FindExpertRows(const MoeArgs& a, int rows, ExpertRows& e) {
   const int groups = (a.rows + rows - 1) / rows, index = static_cast<int>(blockIdx.y) - groups;
   if (index < 0) {
     const int begin = static_cast<int>(blockIdx.y) * rows;
-    e = {a.shared_gate_proj.data,
-         a.shared_up_proj.data,
-         a.shared_down_proj.data,
+    e = {Codes16(a.shared_gate_proj),
+         Codes16(a.shared_up_proj),
+         Codes16(a.shared_down_proj),
          a.shared_dim,
          nullptr,
          begin,
@@ -57,11 +61,10 @@ __device__ bool FindExpertRows(const MoeArgs& a, int rows, ExpertRows& e) {
   }
   if (index >= a.active[0]) return false;
   const std::int64_t expert = a.active[1 + index];
-  const std::uint16_t* const gate =
-      a.gate_up.data + 2 * expert * a.expert_dim * static_cast<std::int64_t>(a.hidden);
+  const std::uint16_t* const gate = OfExpert(a.gate_up, expert);
   e = {gate,
        gate + static_cast<std::int64_t>(a.expert_dim) * a.hidden,
-       a.down.data + expert * a.hidden * static_cast<std::int64_t>(a.expert_dim),
+       OfExpert(a.down, expert),
        a.expert_dim,
        a.pairs,
        a.begins[expert],
@@ -73,9 +76,9 @@ __device__ bool FindExpertRows(const MoeArgs& a, int rows, ExpertRows& e) {
 }
 
 /// 16 rows of gate and the same of up, for the pairs of one expert, 8 kColumns at a time.
-template <WeightType kType, int kColumns>
+template <WeightFormat kFormat, int kColumns>
 __device__ void GateUp(const MoeArgs& a) {
-  using P = Product<kType, 2, kColumns>;
+  using P = Product<kFormat, 2, kColumns>;
   __shared__ float shared[P::kSharedFloats];
   ExpertRows e;
   const int g = Lane() / 4, first_row = static_cast<int>(blockIdx.x) * kMoeGateRows;
@@ -109,10 +112,10 @@ __device__ void GateUp(const MoeArgs& a) {
   }
 }
 
-template <WeightType kType, int kColumns>
+template <WeightFormat kFormat, int kColumns>
 __device__ void Down(const MoeArgs& a) {
   constexpr int kTiles = kMoeDownRows / 16;
-  using P = Product<kType, kTiles, kColumns>;
+  using P = Product<kFormat, kTiles, kColumns>;
   __shared__ float shared[P::kSharedFloats];
   ExpertRows e;
   if (!FindExpertRows(a, P::kRows, e)) return;
@@ -263,21 +266,21 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_moe_sum(const MoeArgs
   a.out[at] = fmaf(Sigmoid(a.shared_gate_value[row]), a.shared_out[at], sum);
 }
 
-#define KV8_EXPERTS(name, type, columns)                           \
+#define KV8_EXPERTS(name, format, rows)                            \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
-      kv8_moe_gate_up_##name##_##columns(const MoeArgs args) {     \
+      kv8_moe_gate_up_##name##_##rows(const MoeArgs args) {        \
     AfterEarlierKernels();                                         \
-    GateUp<WeightType::type, columns>(args);                       \
+    GateUp<WeightFormat::format, rows / 8>(args);                  \
   }                                                                \
   extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
-      kv8_moe_down_##name##_##columns(const MoeArgs args) {        \
+      kv8_moe_down_##name##_##rows(const MoeArgs args) {           \
     AfterEarlierKernels();                                         \
-    Down<WeightType::type, columns>(args);                         \
+    Down<WeightFormat::format, rows / 8>(args);                    \
   }
-KV8_EXPERTS(bf16, kBf16, 1)
-KV8_EXPERTS(bf16, kBf16, 4)
-KV8_EXPERTS(fp16, kFp16, 1)
-KV8_EXPERTS(fp16, kFp16, 4)
+KV8_EXPERTS(bf16, kBf16, 8)
+KV8_EXPERTS(bf16, kBf16, 32)
+KV8_EXPERTS(fp16, kFp16, 8)
+KV8_EXPERTS(fp16, kFp16, 32)
 #undef KV8_EXPERTS
 
 }  // namespace kv8::cuda

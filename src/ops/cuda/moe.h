@@ -12,25 +12,31 @@ inline constexpr std::int32_t kMoeOneBlockRows = 64;
 /// Rows of gate, and as many of up, that a block has; rows of down.
 inline constexpr std::int32_t kMoeGateRows = 16, kMoeDownRows = 32;
 
+/// One matrix per expert, all of one shape and format.
+struct ExpertWeights {
+  Weight first;
+  std::int64_t stride;  // bytes of codes from one expert to the next
+};
+
 /// The contract of ops/moe.h: routing, experts grouped by who chose them, shared expert, sum.
 ///
 /// Shapes   T rows, H hidden, E experts of width F, k experts_per_token, Fs shared width
 /// Limits   those of LinearArgs for H, F and Fs; E <= kMaxExperts,
-///          k <= min(E, kMaxExpertsPerToken); all weights of one type. NaN logits rank lowest.
+///          k <= min(E, kMaxExpertsPerToken); all weights of one format. NaN logits rank lowest.
 /// Effects  writes out; scratch is overwritten
 /// Order    every sum's order depends on the row's own experts alone
 struct MoeArgs {
   const float* x;  // [T,H]
   std::int32_t rows, hidden, experts, experts_per_token, expert_dim, shared_dim;
-  WeightArray router;                            // [E,H]
-  WeightArray gate_up;                           // [E*2F,H]: per expert F rows gate, then F rows up
-  WeightArray down;                              // [E*H,F]
-  WeightArray shared_gate_proj, shared_up_proj;  // [Fs,H]
-  WeightArray shared_down_proj;                  // [H,Fs]
-  WeightArray shared_gate;                       // [1,H]
-  float* logits;                                 // scratch [T,E]
-  std::int32_t* chosen;                          // scratch [T,k]: experts, ascending
-  float* weights;                                // scratch [T,k]
+  Weight router;                            // [E,H]
+  ExpertWeights gate_up;                    // [2F,H]: F rows gate, then F rows up
+  ExpertWeights down;                       // [H,F]
+  Weight shared_gate_proj, shared_up_proj;  // [Fs,H]
+  Weight shared_down_proj;                  // [H,Fs]
+  Weight shared_gate;                       // [1,H]
+  float* logits;                            // scratch [T,E]
+  std::int32_t* chosen;                     // scratch [T,k]: experts, ascending
+  float* weights;                           // scratch [T,k]
   std::int32_t* begins;      // scratch [E+1]: where an expert's pairs begin in `pairs`
   std::int32_t* active;      // scratch [E+1]: how many experts have pairs, then which
   std::int32_t* pairs;       // scratch [T*k]: t * k + place of the expert in row t

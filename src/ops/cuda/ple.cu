@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(32) kv8_ple_lookup(const PleArgs a)
   float* const out = a.memory + (static_cast<std::int64_t>(row) * a.heads + head) * a.head_dim;
   for (int d = Lane(); d < a.head_dim; d += 32) {
     const unsigned code = from[d];
-    out[d] = a.table_type == WeightType::kBf16
+    out[d] = a.table_format == WeightFormat::kBf16
                  ? __uint_as_float(code << 16)
                  : __half2float(__ushort_as_half(static_cast<unsigned short>(code)));
   }

@@ -34,9 +34,9 @@ struct PleArgs {
   const std::int64_t* offsets;         // [heads]
   const std::uint16_t* const* shards;  // equal rows of the table, [shard_rows,head_dim] each
   std::int64_t shard_rows;
-  WeightType table_type;
-  WeightArray key;              // [W,E]
-  WeightArray value;            // [H,E]
+  WeightFormat table_format;
+  Weight key;                   // [W,E]
+  Weight value;                 // [H,E]
   const float* gain_key;        // [W] = 1 + w
   const float* gain_query;      // [W]
   const float* gain_conv;       // [W]

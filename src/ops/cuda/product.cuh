@@ -33,9 +33,9 @@ __device__ __forceinline__ void PrefetchWeights(int inner, RowAt&& row_at) {
 }
 
 /// Two neighbouring weights as FP16.
-template <WeightType kType>
+template <WeightFormat kFormat>
 __device__ __forceinline__ unsigned WeightPair(unsigned pair) {
-  if constexpr (kType == WeightType::kFp16) {
+  if constexpr (kFormat == WeightFormat::kFp16) {
     return pair;
   } else {
     return PackHalf2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xFFFF0000u));
@@ -44,13 +44,13 @@ __device__ __forceinline__ unsigned WeightPair(unsigned pair) {
 
 /// One step's weights of rows g and g + 8 of a tile, from the 16 bytes of a piece that a lane
 /// holds.
-template <WeightType kType>
+template <WeightFormat kFormat>
 __device__ __forceinline__ void WeightFragment(unsigned (&fragment)[4], const uint4& above,
                                                const uint4& below, int step) {
-  fragment[0] = WeightPair<kType>(step == 0 ? above.x : above.z);
-  fragment[1] = WeightPair<kType>(step == 0 ? below.x : below.z);
-  fragment[2] = WeightPair<kType>(step == 0 ? above.y : above.w);
-  fragment[3] = WeightPair<kType>(step == 0 ? below.y : below.w);
+  fragment[0] = WeightPair<kFormat>(step == 0 ? above.x : above.z);
+  fragment[1] = WeightPair<kFormat>(step == 0 ? below.x : below.z);
+  fragment[2] = WeightPair<kFormat>(step == 0 ? above.y : above.w);
+  fragment[3] = WeightPair<kFormat>(step == 0 ? below.y : below.w);
 }
 
 /// Four activations as two FP16 parts.
@@ -67,7 +67,7 @@ struct SplitActivations {
 /// sums[m][c] = 16 weight rows times 8 activation rows, for kTiles tiles of weight rows and
 /// kColumns of activation rows. Each warp of the block has its own share, so that together they
 /// read whole lines of memory; what keeps the memory busy is many small blocks.
-template <WeightType kType, int kTiles, int kColumns>
+template <WeightFormat kFormat, int kTiles, int kColumns>
 struct Product {
   static constexpr int kWeightRows = 16 * kTiles;
   static constexpr int kRows = 8 * kColumns;
@@ -107,7 +107,7 @@ struct Product {
 #pragma unroll
           for (int m = 0; m < kTiles; ++m) {
             unsigned fragment[4];
-            WeightFragment<kType>(fragment, above[m], below[m], step);
+            WeightFragment<kFormat>(fragment, above[m], below[m], step);
             MmaFp16(sums[m][c], fragment, split.high.x, split.high.y);
             MmaFp16(sums[m][c], fragment, split.low.x, split.low.y);
           }

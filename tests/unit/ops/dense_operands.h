@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "numeric/half.h"
-#include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 #include "unit/ops/random_values.h"
 
 namespace kv8 {
@@ -16,26 +16,28 @@ namespace kv8 {
 /// A weight at an odd address, as safetensors allows.
 class StoredWeight {
  public:
-  StoredWeight(DType dtype, std::int64_t rows, std::int64_t cols, std::span<const float> values)
-      : dtype_(dtype), rows_(rows), cols_(cols) {
-    const auto size = static_cast<std::size_t>(SizeOf(dtype));
+  StoredWeight(WeightFormat format, std::int64_t rows, std::int64_t cols,
+               std::span<const float> values)
+      : format_(format), rows_(rows), cols_(cols) {
+    const auto size = static_cast<std::size_t>(SizeOf(format).code_bits / 8);
     bytes_.resize(values.size() * size + 1);
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::byte* to = bytes_.data() + 1 + i * size;
       const std::uint16_t code =
-          dtype == DType::kBF16 ? EncodeBf16(values[i]) : EncodeFp16(values[i]);
-      std::memcpy(to, dtype == DType::kF32 ? static_cast<const void*>(&values[i]) : &code, size);
+          format == WeightFormat::kBf16 ? EncodeBf16(values[i]) : EncodeFp16(values[i]);
+      std::memcpy(to, format == WeightFormat::kFp32 ? static_cast<const void*>(&values[i]) : &code,
+                  size);
     }
   }
   /// Random values of a size that keeps products of `cols` terms near 1.
-  StoredWeight(DType dtype, std::int64_t rows, std::int64_t cols, std::uint32_t seed)
-      : StoredWeight(dtype, rows, cols,
+  StoredWeight(WeightFormat format, std::int64_t rows, std::int64_t cols, std::uint32_t seed)
+      : StoredWeight(format, rows, cols,
                      RandomValues(rows * cols, seed, 1.0f / std::sqrt(static_cast<float>(cols)))) {}
 
-  WeightView view() const { return {bytes_.data() + 1, dtype_, rows_, cols_}; }
+  Weight view() const { return {format_, rows_, cols_, bytes_.data() + 1}; }
 
  private:
-  DType dtype_;
+  WeightFormat format_;
   std::int64_t rows_, cols_;
   std::vector<std::byte> bytes_;
 };
@@ -56,6 +58,7 @@ inline void ExpectSameBits(std::span<const float> a, std::span<const float> b) {
   ASSERT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
 }
 
-inline constexpr DType kPlainFloats[] = {DType::kBF16, DType::kF16, DType::kF32};
+inline constexpr WeightFormat kPlainFormats[] = {WeightFormat::kBf16, WeightFormat::kFp16,
+                                                 WeightFormat::kFp32};
 
 }  // namespace kv8

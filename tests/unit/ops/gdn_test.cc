@@ -8,6 +8,7 @@
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
 #include "support/tolerance.h"
+#include "unit/ops/owned_weights.h"
 #include "unit/ops/random_values.h"
 #include "unit/ops/simd_targets_test_util.h"
 
@@ -88,7 +89,7 @@ struct Case {
   GdnConfig config;
   std::vector<std::int64_t> row_counts;
   std::int64_t rows = 0;
-  GdnWeights weights;
+  OwnedGdnWeights weights;
   std::vector<float> qkv, z, a, b;
   std::vector<Sequence> start;
 };

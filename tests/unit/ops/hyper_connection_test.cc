@@ -5,6 +5,7 @@
 #include "ops/cpu/simd.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
+#include "unit/ops/owned_weights.h"
 #include "unit/ops/simd_targets_test_util.h"
 
 namespace kv8 {
@@ -16,12 +17,12 @@ struct Case {
       : rows(row_count),
         count(stream_count),
         dim(hidden),
-        down(DType::kBF16, rank, count * dim, 1),
-        up(DType::kBF16, count * dim, rank, 2),
-        inject(DType::kBF16, count, count * dim, 3),
+        down(WeightFormat::kBf16, rank, count * dim, 1),
+        up(WeightFormat::kBf16, count * dim, rank, 2),
+        inject(WeightFormat::kBf16, count, count * dim, 3),
         streams(RandomValues(rows * count * dim, 4, 3.0f)) {
     weights = {RandomValues(count * dim, 5), down.view(), up.view(),
-               final_mixer ? WeightView{} : inject.view()};
+               final_mixer ? Weight{} : inject.view()};
   }
 
   /// x [rows,dim], then inject [rows,count]; rows before `first` stay zero.
@@ -40,7 +41,7 @@ struct Case {
   int count;
   std::int64_t dim;
   StoredWeight down, up, inject;
-  HyperConnectionWeights weights;
+  OwnedHyperConnectionWeights weights;
   std::vector<float> streams;
 };
 

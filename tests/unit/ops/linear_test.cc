@@ -16,14 +16,14 @@ constexpr float kGuard = 12345.0f;
 
 /// Two parts with one input; every matrix has gaps between its rows.
 struct Case {
-  Case(DType dtype, std::int64_t row_count, std::int64_t width, std::int64_t outputs,
+  Case(WeightFormat format, std::int64_t row_count, std::int64_t width, std::int64_t outputs,
        std::uint32_t seed = 1)
       : rows(row_count),
         k(width),
         n(outputs),
         x(RandomValues(rows * (k + 3), seed)),
-        first(dtype, n, k, seed + 1),
-        second(dtype, 5, k, seed + 2) {}
+        first(format, n, k, seed + 1),
+        second(format, 5, k, seed + 2) {}
 
   /// Outputs of both parts with their guards: [rows, n + 2] then [rows, 5 + 2].
   std::vector<float> Run(LinearFn& linear, int threads, std::int64_t begin, std::int64_t count) {
@@ -46,11 +46,11 @@ struct Case {
 };
 
 TEST(Linear, MatchesTheOracle) {
-  for (const DType dtype : kPlainFloats) {
+  for (const WeightFormat format : kPlainFormats) {
     for (const std::int64_t rows : {1, 2, 3, 7, 13, 67}) {
       for (const std::int64_t k : {1, 2, 4, 7, 8, 12, 31, 64, 97}) {
         for (const std::int64_t n : {1, 4, 8, 9, 16, 36}) {
-          Case test(dtype, rows, k, n);
+          Case test(format, rows, k, n);
           const std::vector<float> expected = test.Run(reference::Linear);
           ForEachSimdTarget(
               [&] { ExpectClose(test.Run(simd::Linear), expected, tolerance::kLinear); });
@@ -61,9 +61,9 @@ TEST(Linear, MatchesTheOracle) {
 }
 
 TEST(Linear, BitsDependOnTheRowAlone) {
-  for (const DType dtype : kPlainFloats) {
+  for (const WeightFormat format : kPlainFormats) {
     for (const std::int64_t k : {32, 76, 190, 191, 192}) {
-      Case test(dtype, 65, k, 260);
+      Case test(format, 65, k, 260);
       ForEachSimdTarget([&] {
         const std::vector<float> here = test.Run(simd::Linear);
         for (const int threads : {2, 3}) ExpectSameBits(test.Run(simd::Linear, threads), here);
@@ -83,9 +83,9 @@ TEST(Linear, BitsDependOnTheRowAlone) {
 /// checked on the targets that have one.
 TEST(Linear, SumsInTheStatedOrder) {
   for (const std::int64_t depth : {74, 75, 76}) {
-    Case test(DType::kF32, 8, depth, 24);
+    Case test(WeightFormat::kFp32, 8, depth, 24);
     const std::vector<float> weights = RandomValues(24 * depth, 9);
-    test.first = StoredWeight(DType::kF32, 24, depth, weights);
+    test.first = StoredWeight(WeightFormat::kFp32, 24, depth, weights);
     ForEachSimdTarget([&] {
       if ((hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3 | HWY_NEON)) == 0) return;
       for (const std::int64_t rows : {1, 4, 8}) {
@@ -108,11 +108,11 @@ TEST(Linear, SumsInTheStatedOrder) {
 
 TEST(Linear, ExactForSmallIntegers) {
   const std::int64_t k = 129;
-  for (const DType dtype : kPlainFloats) {
-    Case test(dtype, 5, k, 33);
+  for (const WeightFormat format : kPlainFormats) {
+    Case test(format, 5, k, 33);
     test.x = RandomIntegers(5 * (k + 3), 4, 9);
-    test.first = StoredWeight(dtype, 33, k, RandomIntegers(33 * k, 5, 9));
-    test.second = StoredWeight(dtype, 5, k, RandomIntegers(5 * k, 6, 9));
+    test.first = StoredWeight(format, 33, k, RandomIntegers(33 * k, 5, 9));
+    test.second = StoredWeight(format, 5, k, RandomIntegers(5 * k, 6, 9));
     const std::vector<float> expected = test.Run(reference::Linear);
     ForEachSimdTarget([&] { ExpectSameBits(test.Run(simd::Linear), expected); });
   }
@@ -120,18 +120,18 @@ TEST(Linear, ExactForSmallIntegers) {
 
 /// Codes that only a full decoder gets right: subnormals, the largest and smallest values.
 TEST(Linear, DecodesExtremeWeights) {
-  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+  for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kFp16}) {
     std::vector<float> codes;
     for (std::uint32_t code = 0; code < 0x10000; code += 7) {
       const auto c = static_cast<std::uint16_t>(code);
-      codes.push_back(dtype == DType::kBF16 ? DecodeBf16(c) : DecodeFp16(c));
+      codes.push_back(format == WeightFormat::kBf16 ? DecodeBf16(c) : DecodeFp16(c));
     }
     codes.resize(codes.size() / 16 * 16);
     const auto n = static_cast<std::int64_t>(codes.size() / 16);
     for (const std::int64_t rows : {1, 4}) {
       for (int pick = 0; pick < 16; ++pick) {  // x selects one weight of every row
-        Case test(dtype, rows, 16, n);
-        test.first = StoredWeight(dtype, n, 16, codes);
+        Case test(format, rows, 16, n);
+        test.first = StoredWeight(format, n, 16, codes);
         std::fill(test.x.begin(), test.x.end(), 0.0f);
         for (std::int64_t t = 0; t < rows; ++t) {
           test.x[static_cast<std::size_t>(t * 19 + pick)] = 1.0f;
@@ -144,7 +144,7 @@ TEST(Linear, DecodesExtremeWeights) {
 }
 
 TEST(Linear, HugeAndTinyInputs) {
-  Case test(DType::kBF16, 7, 64, 36);
+  Case test(WeightFormat::kBf16, 7, 64, 36);
   for (std::size_t i = 0; i < test.x.size(); ++i) test.x[i] *= i % 3 == 0 ? 1e30f : 1e-38f;
   const std::vector<float> expected = test.Run(reference::Linear);
   ForEachSimdTarget(
@@ -154,7 +154,7 @@ TEST(Linear, HugeAndTinyInputs) {
 /// The widest product of the released model: 53 times the terms that the tolerance is meant for.
 TEST(Linear, ReleasedModelWidth) {
   for (const std::int64_t rows : {1, 7}) {
-    Case test(DType::kBF16, rows, 10240, 36);
+    Case test(WeightFormat::kBf16, rows, 10240, 36);
     const std::vector<float> expected = test.Run(reference::Linear);
     ForEachSimdTarget(
         [&] { ExpectClose(test.Run(simd::Linear), expected, 16 * tolerance::kLinear); });
@@ -162,7 +162,7 @@ TEST(Linear, ReleasedModelWidth) {
 }
 
 TEST(Linear, NaNsStayInTheirRow) {
-  Case test(DType::kBF16, 8, 40, 20);
+  Case test(WeightFormat::kBf16, 8, 40, 20);
   test.x[static_cast<std::size_t>(3 * 43 + 39)] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> expected = test.Run(reference::Linear);
   EXPECT_TRUE(std::isnan(expected[3 * 22]));
@@ -171,7 +171,7 @@ TEST(Linear, NaNsStayInTheirRow) {
 }
 
 TEST(Linear, NoRows) {
-  Case test(DType::kBF16, 2, 16, 20);
+  Case test(WeightFormat::kBf16, 2, 16, 20);
   for (const float value : test.Run(simd::Linear, 2, 1, 0)) EXPECT_EQ(value, kGuard);
 }
 

@@ -14,25 +14,29 @@ namespace {
 
 struct Case {
   Case(const MoeConfig& shape, std::int64_t hidden, std::int64_t row_count,
-       DType dtype = DType::kBF16)
+       WeightFormat format = WeightFormat::kBf16)
       : config(shape),
         dim(hidden),
         rows(row_count),
-        router(dtype, config.experts, dim, 1),
-        gate_up(dtype, 2 * config.experts * config.expert_dim, dim, 2),
-        down(dtype, config.experts * dim, config.expert_dim, 3),
-        shared_gate_proj(dtype, config.shared_expert_dim, dim, 4),
-        shared_up_proj(dtype, config.shared_expert_dim, dim, 5),
-        shared_down_proj(dtype, dim, config.shared_expert_dim, 6),
-        shared_gate(dtype, 1, dim, 7),
+        router(format, config.experts, dim, 1),
+        gate_up(format, 2 * config.experts * config.expert_dim, dim, 2),
+        down(format, config.experts * dim, config.expert_dim, 3),
+        shared_gate_proj(format, config.shared_expert_dim, dim, 4),
+        shared_up_proj(format, config.shared_expert_dim, dim, 5),
+        shared_down_proj(format, dim, config.shared_expert_dim, 6),
+        shared_gate(format, 1, dim, 7),
         x(RandomValues(rows * dim, 8, 2.0f)) {}
 
   std::vector<float> Run(MoeFn& moe, int threads, std::int64_t first = 0) const {
     std::vector<float> out(x.size());
     ThreadPool pool(threads);
-    const MoeWeights weights{
-        router.view(),         gate_up.view(),          down.view(),       shared_gate_proj.view(),
-        shared_up_proj.view(), shared_down_proj.view(), shared_gate.view()};
+    const MoeWeights weights{router.view(),
+                             ExpertsOf(gate_up.view(), config.experts),
+                             ExpertsOf(down.view(), config.experts),
+                             shared_gate_proj.view(),
+                             shared_up_proj.view(),
+                             shared_down_proj.view(),
+                             shared_gate.view()};
     moe({pool}, config, weights, ConstMatrix(x.data(), rows, dim).Rows(first, rows - first),
         Matrix(out.data(), rows, dim).Rows(first, rows - first));
     return out;
@@ -48,11 +52,11 @@ struct Case {
 constexpr MoeConfig kTiny{16, 4, 64, 64};
 
 TEST(Moe, MatchesTheOracle) {
-  for (const DType dtype : kPlainFloats) {
+  for (const WeightFormat format : kPlainFormats) {
     for (const std::int64_t rows : {1, 2, 7, 67}) {
       for (const MoeConfig& config :
            {kTiny, MoeConfig{40, 10, 24, 17}, MoeConfig{3, 3, 5, 9}, MoeConfig{5, 1, 8, 8}}) {
-        const Case test(config, config.experts == 16 ? 192 : 37, rows, dtype);
+        const Case test(config, config.experts == 16 ? 192 : 37, rows, format);
         const std::vector<float> expected = test.Run(reference::Moe, 1);
         ForEachSimdTarget([&] { ExpectClose(test.Run(simd::Moe, 1), expected, tolerance::kMoe); });
       }
@@ -88,7 +92,7 @@ TEST(Moe, TiesGoToTheLowerExpert) {
   std::vector<float> row = RandomValues(32, 11);
   std::vector<float> router;
   for (int e = 0; e < kTiny.experts; ++e) router.insert(router.end(), row.begin(), row.end());
-  test.router = StoredWeight(DType::kBF16, kTiny.experts, 32, router);
+  test.router = StoredWeight(WeightFormat::kBf16, kTiny.experts, 32, router);
   const std::vector<float> tied = test.Run(simd::Moe, 1);
   ExpectClose(tied, test.Run(reference::Moe, 1), tolerance::kMoe);
   std::fill(router.begin() + 4 * 32, router.end(),
@@ -96,11 +100,11 @@ TEST(Moe, TiesGoToTheLowerExpert) {
   for (std::int64_t t = 0; t < 5; ++t) {  // with a positive logit, above the others' 0
     std::copy(row.begin(), row.end(), test.x.begin() + t * 32);
   }
-  test.router = StoredWeight(DType::kBF16, kTiny.experts, 32, router);
+  test.router = StoredWeight(WeightFormat::kBf16, kTiny.experts, 32, router);
   const std::vector<float> lowest = test.Run(simd::Moe, 1);
   router.clear();
   for (int e = 0; e < kTiny.experts; ++e) router.insert(router.end(), row.begin(), row.end());
-  test.router = StoredWeight(DType::kBF16, kTiny.experts, 32, router);
+  test.router = StoredWeight(WeightFormat::kBf16, kTiny.experts, 32, router);
   ExpectSameBits(test.Run(simd::Moe, 1), lowest);
 }
 

@@ -5,6 +5,7 @@
 #include "ops/cpu/simd.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
+#include "unit/ops/owned_weights.h"
 #include "unit/ops/simd_targets_test_util.h"
 
 namespace kv8 {
@@ -21,8 +22,8 @@ struct Case {
   explicit Case(std::int64_t hidden, std::int64_t row_count)
       : dim(hidden),
         rows(row_count),
-        key(DType::kBF16, 4 * dim, 48, 1),
-        value(DType::kBF16, dim, 48, 2) {
+        key(WeightFormat::kBf16, 4 * dim, 48, 1),
+        value(WeightFormat::kBf16, dim, 48, 2) {
     config.embed_dim = 48;
     config.conv_kernel = 4;
     config.ngram_size = 3;
@@ -33,7 +34,7 @@ struct Case {
                     4,
                     kEos};
     for (std::uint32_t s = 0; s < 4; ++s) {
-      shards.emplace_back(DType::kBF16, 45, 6, 10 + s);
+      shards.emplace_back(WeightFormat::kBf16, 45, 6, 10 + s);
       weights.shards.push_back(shards.back().view());
     }
     weights.key = key.view();
@@ -74,7 +75,7 @@ struct Case {
   std::int64_t dim, rows;
   StoredWeight key, value;
   std::vector<StoredWeight> shards;
-  PleWeights weights;
+  OwnedPleWeights weights;
   std::vector<float> streams;
   std::vector<TokenId> ids;
 };
@@ -140,8 +141,8 @@ TEST(Ple, SequencesDoNotMix) {
 }
 
 TEST(Embed, CopiesTheRowIntoEveryStream) {
-  for (const DType dtype : kPlainFloats) {
-    const StoredWeight table(dtype, 50, 21, 1);
+  for (const WeightFormat format : kPlainFormats) {
+    const StoredWeight table(format, 50, 21, 1);
     std::vector<TokenId> ids;
     for (int t = 0; t < 67; ++t) ids.push_back((t * 7) % 50);
     const auto run = [&](EmbedFn& embed, int threads) {

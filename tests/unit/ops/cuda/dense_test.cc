@@ -4,6 +4,7 @@
 #include "ops/cpu/reference.h"
 #include "support/tolerance.h"
 #include "unit/ops/cuda/device_weight.h"
+#include "unit/ops/owned_weights.h"
 
 namespace kv8::cuda {
 namespace {
@@ -16,11 +17,11 @@ OpContext Context() {
 }
 
 TEST_F(CudaDense, LinearMatchesTheOracle) {
-  for (const DType dtype : kDeviceWeightTypes) {
+  for (const WeightFormat format : kDeviceWeightFormats) {
     for (const std::int64_t inner : {32, 192, 2560}) {
-      const DeviceWeight wide(device(), stream(), dtype, 100, inner, 1);
-      const DeviceWeight narrow(device(), stream(), dtype, 1, inner, 2);
-      const DeviceWeight exact(device(), stream(), dtype, 64, inner, 3);
+      const DeviceWeight wide(device(), stream(), format, 100, inner, 1);
+      const DeviceWeight narrow(device(), stream(), format, 1, inner, 2);
+      const DeviceWeight exact(device(), stream(), format, 64, inner, 3);
       for (const std::int64_t rows : {1, 8, 9, 70}) {
         const std::vector<float> x = RandomValues(rows * inner, 4);
         const OnDevice<float> in = Upload(x);
@@ -38,7 +39,7 @@ TEST_F(CudaDense, LinearMatchesTheOracle) {
         }
         ASSERT_TRUE(ops().Linear(stream(), args).ok());
         for (std::size_t i = 0; i < parts.size(); ++i) {
-          const WeightView weight = parts[i].first->view();
+          const Weight weight = parts[i].first->view();
           const std::vector<float> all = outs[i].Read();
           std::vector<float> expected(static_cast<std::size_t>(rows * weight.rows)), actual;
           const LinearPart part{weight, Matrix(expected.data(), rows, weight.rows)};
@@ -62,7 +63,7 @@ TEST_F(CudaDense, LinearBitsDependOnTheRowAlone) {
   // The second is large enough for whole tiles, the third for many blocks.
   for (const Shape& shape : {Shape{320, 48, 40}, Shape{96, 12'200, 70}, Shape{2592, 16'400, 65}}) {
     const std::int64_t inner = shape.inner, outs = shape.outs, all_rows = shape.rows;
-    const DeviceWeight weight(device(), stream(), DType::kBF16, outs, inner, 1);
+    const DeviceWeight weight(device(), stream(), WeightFormat::kBf16, outs, inner, 1);
     const OnDevice<float> x = Upload(RandomValues(all_rows * inner, 2));
     const auto run = [&](std::int64_t first, std::int64_t rows) {
       const OnDevice<float> out = Filled<float>(rows * outs, 0xFF);
@@ -91,7 +92,7 @@ TEST_F(CudaDense, LinearBitsDependOnTheRowAlone) {
 
 TEST_F(CudaDense, LinearSplitsAreProductsOfTheirOwn) {
   constexpr std::int64_t kInner = 256, kOuts = 2570, kRows = 40;  // enough for whole tiles
-  const DeviceWeight weight(device(), stream(), DType::kF16, kOuts, kInner, 1);
+  const DeviceWeight weight(device(), stream(), WeightFormat::kFp16, kOuts, kInner, 1);
   const std::vector<float> x = RandomValues(kRows * kInner, 2);
   const OnDevice<float> in = Upload(x), out = Filled<float>(4 * kRows * kOuts, 0xFF);
   ASSERT_TRUE(ops()
@@ -112,7 +113,7 @@ TEST_F(CudaDense, LinearSplitsAreProductsOfTheirOwn) {
 }
 
 TEST_F(CudaDense, LinearRefusesWhatItHasNoKernelFor) {
-  const DeviceWeight weight(device(), stream(), DType::kBF16, 4, 48, 1);
+  const DeviceWeight weight(device(), stream(), WeightFormat::kBf16, 4, 48, 1);
   const Result<void> refused = ops().Linear(
       stream(), {.rows = 1, .inner = 48, .count = 1, .outputs = {{weight.array(), nullptr, 4}}});
   ASSERT_FALSE(refused.ok());
@@ -120,9 +121,9 @@ TEST_F(CudaDense, LinearRefusesWhatItHasNoKernelFor) {
 }
 
 TEST_F(CudaDense, EmbedCopiesRowsToEveryStream) {
-  for (const DType dtype : kDeviceWeightTypes) {
+  for (const WeightFormat format : kDeviceWeightFormats) {
     constexpr std::int64_t kHidden = 200, kStreams = 4;
-    const DeviceWeight table(device(), stream(), dtype, 50, kHidden, 1);
+    const DeviceWeight table(device(), stream(), format, 50, kHidden, 1);
     const std::vector<TokenId> ids = {49, 0, 7, 7};
     const OnDevice<TokenId> device_ids = Upload(ids);
     const OnDevice<float> out = Filled<float>(4 * kStreams * kHidden, 0xFF);
@@ -168,11 +169,11 @@ TEST_F(CudaDense, GroupedNormMatchesTheOracle) {
 
 /// Hyper-connection of S streams of H values, with `inject` or as the final mixer.
 struct Mixer {
-  Mixer(Device& device, DeviceStream& stream, DType dtype, std::int64_t streams,
+  Mixer(Device& device, DeviceStream& stream, WeightFormat format, std::int64_t streams,
         std::int64_t hidden, std::int64_t low)
-      : down(device, stream, dtype, low, streams * hidden, 1),
-        up(device, stream, dtype, streams * hidden, low, 2),
-        inject(device, stream, dtype, streams, streams * hidden, 3),
+      : down(device, stream, format, low, streams * hidden, 1),
+        up(device, stream, format, streams * hidden, low, 2),
+        inject(device, stream, format, streams, streams * hidden, 3),
         gain(RandomValues(streams * hidden, 4)) {}
   DeviceWeight down, up, inject;
   std::vector<float> gain;
@@ -189,8 +190,8 @@ Mixed ExpectedMix(const Mixer& mixer, const std::vector<float>& streams, bool wi
   const std::int64_t rows = static_cast<std::int64_t>(streams.size()) / kWidth;
   Mixed mixed{std::vector<float>(static_cast<std::size_t>(rows * kHidden)),
               std::vector<float>(static_cast<std::size_t>(rows * kStreams))};
-  const HyperConnectionWeights weights{mixer.gain, mixer.down.view(), mixer.up.view(),
-                                       with_inject ? mixer.inject.view() : WeightView{}};
+  const OwnedHyperConnectionWeights weights{mixer.gain, mixer.down.view(), mixer.up.view(),
+                                            with_inject ? mixer.inject.view() : Weight{}};
   reference::HyperMix(Context(), ConstMatrix(streams.data(), rows, kWidth), weights, kStreams,
                       1e-6f, Matrix(mixed.x.data(), rows, kHidden),
                       Matrix(mixed.inject.data(), rows, kStreams));
@@ -243,7 +244,7 @@ struct MixOperands {
 };
 
 TEST_F(CudaDense, HyperMixMatchesTheOracle) {
-  const Mixer mixer(device(), stream(), DType::kBF16, kStreams, kHidden, kLow);
+  const Mixer mixer(device(), stream(), WeightFormat::kBf16, kStreams, kHidden, kLow);
   for (const std::int64_t rows : {1, 3, 33}) {
     for (const bool with_inject : {true, false}) {
       MixOperands mix(device(), stream(), mixer, rows);
@@ -267,7 +268,7 @@ TEST_F(CudaDense, HyperMixMatchesTheOracle) {
 }
 
 TEST_F(CudaDense, HyperMixRefusesOtherNumbersOfStreams) {
-  const Mixer mixer(device(), stream(), DType::kBF16, 2, kHidden, kLow);
+  const Mixer mixer(device(), stream(), WeightFormat::kBf16, 2, kHidden, kLow);
   const Result<void> refused = ops().HyperMix(
       stream(),
       {.down = mixer.down.array(), .up = mixer.up.array(), .stream_count = 2, .hidden = kHidden});

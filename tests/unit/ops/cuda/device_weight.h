@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ops/cuda/linear.h"
+#include "ops/cuda/moe.h"
 #include "unit/ops/cuda/device_fixture.h"
 #include "unit/ops/dense_operands.h"
 
@@ -13,21 +13,27 @@ namespace kv8::cuda {
 /// A random weight of a size that keeps products near 1.
 class DeviceWeight {
  public:
-  DeviceWeight(Device& device, DeviceStream& stream, DType dtype, std::int64_t rows,
+  DeviceWeight(Device& device, DeviceStream& stream, WeightFormat format, std::int64_t rows,
                std::int64_t cols, std::uint32_t seed)
-      : host_(dtype, rows, cols, seed), device_(device, stream, Codes(host_.view())) {}
+      : host_(format, rows, cols, seed), device_(device, stream, Codes(host_.view())) {}
 
-  WeightView view() const { return host_.view(); }
-  WeightArray array() const {
-    return {device_.data(),
-            host_.view().dtype == DType::kBF16 ? WeightType::kBf16 : WeightType::kFp16,
-            static_cast<std::int32_t>(host_.view().rows)};
+  Weight view() const { return host_.view(); }
+  /// The same on the device.
+  Weight array() const {
+    Weight weight = view();
+    weight.codes = reinterpret_cast<const std::byte*>(device_.data());
+    return weight;
+  }
+  /// The same as a stack of equal matrices.
+  ExpertWeights Stack(std::int64_t count) const {
+    const Weight first = array().Rows(0, view().rows / count);
+    return {first, first.bytes()};
   }
 
  private:
-  static std::vector<std::uint16_t> Codes(const WeightView& view) {
+  static std::vector<std::uint16_t> Codes(const Weight& view) {
     std::vector<std::uint16_t> codes(static_cast<std::size_t>(view.rows * view.cols));
-    std::memcpy(codes.data(), view.data, codes.size() * sizeof(std::uint16_t));
+    std::memcpy(codes.data(), view.codes, codes.size() * sizeof(std::uint16_t));
     return codes;
   }
 
@@ -35,6 +41,6 @@ class DeviceWeight {
   OnDevice<std::uint16_t> device_;
 };
 
-inline constexpr DType kDeviceWeightTypes[] = {DType::kBF16, DType::kF16};
+inline constexpr WeightFormat kDeviceWeightFormats[] = {WeightFormat::kBf16, WeightFormat::kFp16};
 
 }  // namespace kv8::cuda

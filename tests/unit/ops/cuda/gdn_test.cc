@@ -6,6 +6,7 @@
 #include "ops/cpu/reference.h"
 #include "support/tolerance.h"
 #include "unit/ops/cuda/device_fixture.h"
+#include "unit/ops/owned_weights.h"
 #include "unit/ops/random_values.h"
 
 namespace kv8::cuda {
@@ -61,7 +62,7 @@ struct Case {
   }
 
   GdnConfig config;
-  GdnWeights weights;
+  OwnedGdnWeights weights;
   std::vector<std::int32_t> counts;
   std::vector<std::int64_t> begins;
   std::int64_t rows = 0;

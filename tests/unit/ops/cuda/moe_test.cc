@@ -12,25 +12,25 @@ using CudaMoe = CudaTest;
 
 /// Weights of one block and the scratch of up to `rows` rows.
 struct Block {
-  Block(Device& device, DeviceStream& stream, DType dtype, const MoeConfig& of, std::int64_t hidden,
-        std::int64_t rows)
+  Block(Device& device, DeviceStream& stream, WeightFormat format, const MoeConfig& of,
+        std::int64_t hidden, std::int64_t rows)
       : config(of),
         width(hidden),
-        router(device, stream, dtype, of.experts, hidden, 1),
-        gate_up(device, stream, dtype, 2LL * of.experts * of.expert_dim, hidden, 2),
-        down(device, stream, dtype, of.experts * hidden, of.expert_dim, 3),
-        shared_gate_proj(device, stream, dtype, of.shared_expert_dim, hidden, 4),
-        shared_up_proj(device, stream, dtype, of.shared_expert_dim, hidden, 5),
-        shared_down_proj(device, stream, dtype, hidden, of.shared_expert_dim, 6),
-        shared_gate(device, stream, dtype, 1, hidden, 7) {
+        router(device, stream, format, of.experts, hidden, 1),
+        gate_up(device, stream, format, 2LL * of.experts * of.expert_dim, hidden, 2),
+        down(device, stream, format, of.experts * hidden, of.expert_dim, 3),
+        shared_gate_proj(device, stream, format, of.shared_expert_dim, hidden, 4),
+        shared_up_proj(device, stream, format, of.shared_expert_dim, hidden, 5),
+        shared_down_proj(device, stream, format, hidden, of.shared_expert_dim, 6),
+        shared_gate(device, stream, format, 1, hidden, 7) {
     args = {.hidden = static_cast<std::int32_t>(hidden),
             .experts = of.experts,
             .experts_per_token = of.experts_per_token,
             .expert_dim = of.expert_dim,
             .shared_dim = of.shared_expert_dim,
             .router = router.array(),
-            .gate_up = gate_up.array(),
-            .down = down.array(),
+            .gate_up = gate_up.Stack(of.experts),
+            .down = down.Stack(of.experts),
             .shared_gate_proj = shared_gate_proj.array(),
             .shared_up_proj = shared_up_proj.array(),
             .shared_down_proj = shared_down_proj.array(),
@@ -61,9 +61,13 @@ struct Block {
 
   std::vector<float> Expected(const std::vector<float>& x) const {
     const std::int64_t rows = static_cast<std::int64_t>(x.size()) / width;
-    const MoeWeights weights{
-        router.view(),         gate_up.view(),          down.view(),       shared_gate_proj.view(),
-        shared_up_proj.view(), shared_down_proj.view(), shared_gate.view()};
+    const MoeWeights weights{router.view(),
+                             ExpertsOf(gate_up.view(), config.experts),
+                             ExpertsOf(down.view(), config.experts),
+                             shared_gate_proj.view(),
+                             shared_up_proj.view(),
+                             shared_down_proj.view(),
+                             shared_gate.view()};
     std::vector<float> out(x.size());
     ThreadPool pool(1);
     reference::Moe({pool}, config, weights, ConstMatrix(x.data(), rows, width),
@@ -99,8 +103,8 @@ TEST_F(CudaMoe, MatchesTheOracle) {
   };
   for (const Shape& shape : {Shape{{16, 4, 64, 64}, 192}, Shape{{64, 10, 32, 96}, 64},
                              Shape{{3, 3, 64, 32}, 32}, Shape{{200, 1, 32, 32}, 32}}) {
-    for (const DType dtype : kDeviceWeightTypes) {
-      const Block block(device(), stream(), dtype, shape.config, shape.hidden, 70);
+    for (const WeightFormat format : kDeviceWeightFormats) {
+      const Block block(device(), stream(), format, shape.config, shape.hidden, 70);
       for (const std::int64_t rows : {1, 5, 70}) {
         const std::vector<float> x = RandomValues(rows * shape.hidden, 8, 2.0f);
         ExpectClose(RunMoe(device(), stream(), ops(), block, x), block.Expected(x),
@@ -112,7 +116,7 @@ TEST_F(CudaMoe, MatchesTheOracle) {
 
 TEST_F(CudaMoe, BitsDependOnTheRowAlone) {
   const MoeConfig config{16, 4, 64, 64};
-  const Block block(device(), stream(), DType::kBF16, config, 192, 70);
+  const Block block(device(), stream(), WeightFormat::kBf16, config, 192, 70);
   const std::vector<float> x = RandomValues(70 * 192, 8, 2.0f);
   const std::vector<float> all = RunMoe(device(), stream(), ops(), block, x);
   for (const std::int64_t row : {0, 33, 69}) {
@@ -125,7 +129,7 @@ TEST_F(CudaMoe, BitsDependOnTheRowAlone) {
 /// Equal logits: the lower experts, with equal weights.
 TEST_F(CudaMoe, TiesGoToTheLowerExpert) {
   const MoeConfig config{40, 3, 32, 32};
-  const Block block(device(), stream(), DType::kBF16, config, 32, 1);
+  const Block block(device(), stream(), WeightFormat::kBf16, config, 32, 1);
   const std::vector<float> x(32, 0.0f);  // every logit is zero
   RunMoe(device(), stream(), ops(), block, x);
   std::vector<std::int32_t> chosen(3);

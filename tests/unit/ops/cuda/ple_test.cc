@@ -7,6 +7,7 @@
 #include "ops/cpu/reference.h"
 #include "support/tolerance.h"
 #include "unit/ops/cuda/device_weight.h"
+#include "unit/ops/owned_weights.h"
 
 namespace kv8::cuda {
 namespace {
@@ -21,8 +22,8 @@ constexpr TokenId kEos = 0;
 struct Case {
   Case(Device& device, DeviceStream& stream, std::vector<std::int32_t> rows_of)
       : counts(std::move(rows_of)),
-        key(device, stream, DType::kBF16, kWidth, kEmbed, 1),
-        value(device, stream, DType::kBF16, kHidden, kEmbed, 2) {
+        key(device, stream, WeightFormat::kBf16, kWidth, kEmbed, 1),
+        value(device, stream, WeightFormat::kBf16, kHidden, kEmbed, 2) {
     config = {.embed_dim = kEmbed, .conv_kernel = 4, .ngram_size = 3, .heads_per_ngram = 4};
     weights.hash = {{23703573157769, 20109073645365, 8052911324071},
                     {11, 13, 17, 19, 23, 29, 31, 37},
@@ -30,8 +31,8 @@ struct Case {
                     4,
                     kEos};
     for (std::uint32_t s = 0; s < 4; ++s) {
-      shards.push_back(std::make_unique<DeviceWeight>(device, stream, DType::kBF16, kShardRows,
-                                                      kHeadDim, 10 + s));
+      shards.push_back(std::make_unique<DeviceWeight>(device, stream, WeightFormat::kBf16,
+                                                      kShardRows, kHeadDim, 10 + s));
       weights.shards.push_back(shards.back()->view());
     }
     weights.key = key.view(), weights.value = value.view();
@@ -71,7 +72,7 @@ struct Case {
   PleConfig config;
   DeviceWeight key, value;
   std::vector<std::unique_ptr<DeviceWeight>> shards;
-  PleWeights weights;
+  OwnedPleWeights weights;
   std::vector<float> streams, conv_state;
   std::vector<TokenId> ids, context;
 };

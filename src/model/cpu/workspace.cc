@@ -1,4 +1,4 @@
-#include "model/workspace.h"
+#include "model/cpu/workspace.h"
 
 #include <algorithm>
 

@@ -1,12 +1,18 @@
-#include "model/cuda/device_model.h"
+#include "model/cuda/cuda_steps.h"
 
 #include <algorithm>
 
 namespace kv8::cuda {
 namespace {
 
-/// Sizes and weights of the block.
-PleArgs PleDimensions(const ModelConfig& model, const DevicePle& weights) {
+/// As WeightPlacer::Experts has laid them out.
+ExpertWeights Stack(const std::vector<Weight>& experts) {
+  return {experts.front(), experts.front().bytes()};
+}
+
+/// Sizes and weights of the n-gram memory.
+PleArgs PleDimensions(const ModelConfig& model, const PleWeights& weights,
+                      const DevicePleTable& table) {
   const PleConfig& config = *model.ple;
   PleArgs args{.streams = model.streams,
                .hidden = model.hidden,
@@ -15,20 +21,20 @@ PleArgs PleDimensions(const ModelConfig& model, const DevicePle& weights) {
                .heads_per_ngram = config.heads_per_ngram,
                .ngram_size = config.ngram_size,
                .conv_kernel = config.conv_kernel,
-               .eos = weights.hash->eos,
+               .eos = weights.hash.eos,
                .eps = model.rms_eps,
-               .head_sizes = weights.head_sizes,
-               .offsets = weights.offsets,
-               .shards = weights.shards,
-               .shard_rows = weights.shard_rows,
-               .table_type = weights.table_type,
+               .head_sizes = table.head_sizes,
+               .offsets = table.offsets,
+               .shards = table.shards,
+               .shard_rows = weights.shards.front().rows,
+               .table_format = weights.shards.front().format,
                .key = weights.key,
                .value = weights.value,
-               .gain_key = weights.gain_key,
-               .gain_query = weights.gain_query,
-               .gain_conv = weights.gain_conv,
-               .conv = weights.conv};
-  const std::vector<std::int64_t>& multipliers = weights.hash->multipliers;
+               .gain_key = weights.gain_key.data(),
+               .gain_query = weights.gain_query.data(),
+               .gain_conv = weights.gain_conv.data(),
+               .conv = weights.conv.data()};
+  const std::vector<std::int64_t>& multipliers = weights.hash.multipliers;
   std::copy_n(multipliers.begin(), std::min<std::size_t>(multipliers.size(), kMaxNgram),
               args.multipliers);
   return args;
@@ -36,89 +42,74 @@ PleArgs PleDimensions(const ModelConfig& model, const DevicePle& weights) {
 
 }  // namespace
 
-Result<void> DevicePass::Forward() {
-  KV8_RETURN_IF_ERROR(m_.ops.Embed(stream_, {.ids = m_.block.ids(),
-                                             .table = m_.weights.embed,
-                                             .rows = shape_.rows,
-                                             .hidden = m_.config.hidden,
-                                             .streams = m_.config.streams,
-                                             .out = w_.streams}));
-  int ple_layer = 0, gdn_layer = 0, kv_layer = 0;
-  for (const DeviceLayer& layer : m_.weights.layers) {
-    if (layer.ple) {
-      KV8_RETURN_IF_ERROR(Settle(w_.streams));
-      KV8_RETURN_IF_ERROR(Ple(*layer.ple, ple_layer++));
-    }
-    KV8_RETURN_IF_ERROR(layer.gdn ? Gdn(layer, gdn_layer++)
-                                  : Qsa(layer, kv_layer++, m_.weights.inv_freq, w_.streams));
-    KV8_RETURN_IF_ERROR(Moe(layer, w_.streams));
-  }
-  return Settle(w_.streams);
+Result<void> CudaSteps::Embed(const Weight& table, std::int32_t streams, float* out) {
+  return m_.ops.Embed(stream_, {.ids = m_.block.ids(),
+                                .table = table,
+                                .rows = shape_.rows,
+                                .hidden = m_.config.hidden,
+                                .streams = streams,
+                                .out = out});
 }
 
-Result<void> DevicePass::Draft() {
-  const DeviceDraft& draft = *m_.weights.draft;
+Result<void> CudaSteps::Embed(const Weight& table) {
+  return Embed(table, m_.config.streams, streams_);
+}
+
+Result<void> CudaSteps::EmbedNext(const Weight& table) {
+  return Embed(table, 1, w_.x);
+}
+
+Result<void> CudaSteps::ProjectEmbedding(const MtpWeights& weights) {
+  KV8_RETURN_IF_ERROR(m_.ops.GroupedNorm(stream_, {.x = w_.x,
+                                                   .gain = weights.embedding_gain.data(),
+                                                   .out = w_.x,
+                                                   .rows = shape_.rows,
+                                                   .groups = 1,
+                                                   .dim = m_.config.hidden,
+                                                   .eps = m_.config.rms_eps}));
+  return Project(w_.x, weights.embedding_projection, w_.draft_embedding);
+}
+
+/// One RMS over all streams, then the same projection for each.
+Result<void> CudaSteps::ProjectStreams(const MtpWeights& weights) {
   const std::int32_t hidden = m_.config.hidden, streams = m_.config.streams;
-  KV8_RETURN_IF_ERROR(m_.ops.Embed(stream_, {.ids = m_.block.ids(),
-                                             .table = m_.weights.embed,
-                                             .rows = shape_.rows,
-                                             .hidden = hidden,
-                                             .streams = 1,
-                                             .out = w_.x}));
-  GroupedNormArgs norm{.x = w_.x,
-                       .gain = draft.embedding_gain,
-                       .out = w_.x,
-                       .rows = shape_.rows,
-                       .groups = 1,
-                       .dim = hidden,
-                       .eps = m_.config.rms_eps};
-  KV8_RETURN_IF_ERROR(m_.ops.GroupedNorm(stream_, norm));
-  KV8_RETURN_IF_ERROR(Project(w_.x, hidden, draft.embedding_projection, w_.draft_embedding));
-  // One RMS over all streams, then the same projection for each.
-  norm.x = w_.draft_input, norm.gain = draft.hidden_gain, norm.out = w_.draft_normed;
-  norm.dim = streams * hidden;
-  KV8_RETURN_IF_ERROR(m_.ops.GroupedNorm(stream_, norm));
-  KV8_RETURN_IF_ERROR(
-      m_.ops.Linear(stream_, {.x = w_.draft_normed,
-                              .x_stride = hidden,
-                              .rows = shape_.rows * streams,
-                              .inner = hidden,
-                              .count = 1,
-                              .outputs = {{draft.hidden_projection, w_.draft_streams, hidden}}}));
-  KV8_RETURN_IF_ERROR(Combine(w_.draft_embedding, w_.ones, w_.draft_streams));
-  const int kv_layer = static_cast<int>(m_.config.QsaLayers().size());
-  KV8_RETURN_IF_ERROR(Qsa(draft.layer, kv_layer, draft.inv_freq, w_.draft_streams));
-  KV8_RETURN_IF_ERROR(Moe(draft.layer, w_.draft_streams));
-  return Settle(w_.draft_streams);
-}
-
-Result<void> DevicePass::Logits(std::int32_t rows, bool draft) {
-  KV8_RETURN_IF_ERROR(
-      Mix(draft ? m_.weights.draft->mixer : m_.weights.mixer, w_.token_streams, rows));
-  return m_.ops.Linear(stream_, {.x = w_.x,
-                                 .x_stride = m_.config.hidden,
-                                 .rows = rows,
-                                 .inner = m_.config.hidden,
+  KV8_RETURN_IF_ERROR(m_.ops.GroupedNorm(stream_, {.x = w_.draft_input,
+                                                   .gain = weights.hidden_gain.data(),
+                                                   .out = w_.draft_normed,
+                                                   .rows = shape_.rows,
+                                                   .groups = 1,
+                                                   .dim = streams * hidden,
+                                                   .eps = m_.config.rms_eps}));
+  return m_.ops.Linear(stream_, {.x = w_.draft_normed,
+                                 .x_stride = hidden,
+                                 .rows = shape_.rows * streams,
+                                 .inner = hidden,
                                  .count = 1,
-                                 .outputs = {{m_.weights.lm_head, w_.logits, m_.config.vocab}}});
+                                 .outputs = {{weights.hidden_projection, streams_, hidden}}});
 }
 
-Result<void> DevicePass::BestTokens(std::int32_t rows, bool draft) {
-  KV8_RETURN_IF_ERROR(Logits(rows, draft));
+Result<void> CudaSteps::AddEmbedding() {
+  return Add(w_.draft_embedding, w_.ones);
+}
+
+Result<void> CudaSteps::Head(const Weight& head) {
+  return Project(w_.x, head, w_.logits);
+}
+
+Result<void> CudaSteps::BestTokens() {
   return m_.ops.Argmax(stream_, {.logits = w_.logits,
                                  .stride = m_.config.vocab,
-                                 .rows = rows,
+                                 .rows = shape_.rows,
                                  .vocab = m_.config.vocab,
                                  .parts = w_.best_parts,
                                  .tickets = w_.best_tickets,
                                  .tokens = w_.best_tokens});
 }
 
-Result<void> DevicePass::ChooseTokens(std::int32_t rows) {
-  KV8_RETURN_IF_ERROR(BestTokens(rows, false));
+Result<void> CudaSteps::ChooseTokens() {
   return m_.ops.ChooseTokens(stream_, {.logits = w_.logits,
                                        .stride = m_.config.vocab,
-                                       .rows = rows,
+                                       .rows = shape_.rows,
                                        .vocab = m_.config.vocab,
                                        .rules = w_.choice.rules,
                                        .weights = w_.choice.weights,
@@ -128,16 +119,16 @@ Result<void> DevicePass::ChooseTokens(std::int32_t rows) {
                                        .tokens = w_.best_tokens});
 }
 
-Result<void> DevicePass::Mix(const DeviceHyper& weights, float* streams, std::int32_t rows) {
-  const float* const y = unsettled_ ? w_.y : nullptr;
-  unsettled_ = false;
+Result<void> CudaSteps::Mix(const HyperConnectionWeights& weights) {
+  const float* const y = combine_put_off_ ? w_.y : nullptr;
+  combine_put_off_ = false;
   return m_.ops.HyperMix(stream_, {.y = y,
-                                   .streams = streams,
-                                   .gain = weights.gain,
+                                   .streams = streams_,
+                                   .gain = weights.gain.data(),
                                    .down = weights.down,
                                    .up = weights.up,
                                    .inject_weight = weights.inject,
-                                   .rows = rows,
+                                   .rows = shape_.rows,
                                    .stream_count = m_.config.streams,
                                    .hidden = m_.config.hidden,
                                    .eps = m_.config.rms_eps,
@@ -148,35 +139,40 @@ Result<void> DevicePass::Mix(const DeviceHyper& weights, float* streams, std::in
                                    .inject = w_.inject});
 }
 
-Result<void> DevicePass::Settle(float* streams) {
-  if (!unsettled_) return {};
-  unsettled_ = false;
-  return Combine(w_.y, w_.inject, streams);
+Result<void> CudaSteps::Combine() {
+  combine_put_off_ = true;
+  return {};
 }
 
-Result<void> DevicePass::Combine(const float* y, const float* inject, float* streams) {
+Result<void> CudaSteps::Finish() {
+  if (!combine_put_off_) return {};
+  combine_put_off_ = false;
+  return Add(w_.y, w_.inject);
+}
+
+Result<void> CudaSteps::Add(const float* y, const float* inject) {
   return m_.ops.HyperCombine(stream_, {.y = y,
                                        .inject = inject,
-                                       .streams = streams,
+                                       .streams = streams_,
                                        .rows = shape_.rows,
                                        .stream_count = m_.config.streams,
                                        .hidden = m_.config.hidden});
 }
 
-Result<void> DevicePass::Project(const float* x, std::int32_t inner, WeightArray weight,
-                                 float* out) {
+Result<void> CudaSteps::Project(const float* x, const Weight& weight, float* out) {
   return m_.ops.Linear(stream_, {.x = x,
-                                 .x_stride = inner,
+                                 .x_stride = weight.cols,
                                  .rows = shape_.rows,
-                                 .inner = inner,
+                                 .inner = static_cast<std::int32_t>(weight.cols),
                                  .count = 1,
                                  .outputs = {{weight, out, weight.rows}}});
 }
 
-Result<void> DevicePass::Ple(const DevicePle& weights, int layer) {
-  const auto at = static_cast<std::size_t>(layer);
+Result<void> CudaSteps::NgramMemory(const PleWeights& weights, const LayerSpec& layer) {
+  KV8_RETURN_IF_ERROR(Finish());
+  const auto at = static_cast<std::size_t>(layer.ple_layer);
   const StateArrays &slots = m_.state.slots(), &trails = m_.state.trails();
-  PleArgs args = PleDimensions(m_.config, weights);
+  PleArgs args = PleDimensions(m_.config, weights, m_.weights.ple_tables[at]);
   args.ids = m_.block.ids();
   args.rows = m_.block.rows(shape_);
   args.slices = m_.block.slices(shape_);
@@ -189,15 +185,13 @@ Result<void> DevicePass::Ple(const DevicePle& weights, int layer) {
   args.values = w_.ple.values;
   args.gated = w_.ple.gated;
   args.normed = w_.ple.normed;
-  args.residual = w_.streams;
+  args.residual = streams_;
   return m_.ops.Ple(stream_, args);
 }
 
-Result<void> DevicePass::Gdn(const DeviceLayer& layer, int gdn_layer) {
-  const DeviceGdn& weights = *layer.gdn;
+Result<void> CudaSteps::Gdn(const GdnLayerWeights& weights, const LayerSpec& layer) {
   const GdnConfig& gdn = m_.config.gdn;
   const std::int32_t values = gdn.value_heads * gdn.value_dim;
-  KV8_RETURN_IF_ERROR(Mix(layer.attention, w_.streams, shape_.rows));
   KV8_RETURN_IF_ERROR(
       m_.ops.Linear(stream_, {.x = w_.x,
                               .x_stride = m_.config.hidden,
@@ -208,14 +202,13 @@ Result<void> DevicePass::Gdn(const DeviceLayer& layer, int gdn_layer) {
                                           {weights.z, w_.gdn.z, values},
                                           {weights.b, w_.gdn.b, gdn.value_heads},
                                           {weights.a, w_.gdn.a, gdn.value_heads}}}));
-  KV8_RETURN_IF_ERROR(Recur(weights, gdn_layer));
-  unsettled_ = true;
-  return Project(w_.gdn.core, values, weights.out, w_.y);
+  KV8_RETURN_IF_ERROR(Recur(weights.core, layer.gdn_layer));
+  return Project(w_.gdn.core, weights.out, w_.y);
 }
 
 /// Prefill takes each slice as a whole; decode goes row by row where a state may have to be gone
 /// back to, and keeps it.
-Result<void> DevicePass::Recur(const DeviceGdn& weights, int gdn_layer) {
+Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
   const GdnConfig& gdn = m_.config.gdn;
   const auto at = static_cast<std::size_t>(gdn_layer);
   GdnArgs args{.slices = m_.block.prefill(shape_),
@@ -229,10 +222,10 @@ Result<void> DevicePass::Recur(const DeviceGdn& weights, int gdn_layer) {
                .z = w_.gdn.z,
                .b = w_.gdn.b,
                .a = w_.gdn.a,
-               .conv = weights.conv,
-               .decay = weights.decay,
-               .dt_bias = weights.dt_bias,
-               .norm = weights.norm,
+               .conv = weights.conv.data(),
+               .decay = weights.decay.data(),
+               .dt_bias = weights.dt_bias.data(),
+               .norm = weights.norm.data(),
                .conv_state = m_.state.slots().gdn_conv[at],
                .state = m_.state.slots().gdn_state[at],
                .convolved = w_.gdn.convolved,
@@ -254,42 +247,22 @@ Result<void> DevicePass::Recur(const DeviceGdn& weights, int gdn_layer) {
   return {};
 }
 
-Result<void> DevicePass::Qsa(const DeviceLayer& layer, int kv_layer, const float* inv_freq,
-                             float* streams) {
-  const DeviceQsa& weights = *layer.qsa;
-  const QsaConfig& q = m_.config.qsa;
-  const std::int32_t keys = q.kv_heads * q.head_dim;
-  KV8_RETURN_IF_ERROR(Mix(layer.attention, streams, shape_.rows));
-  KV8_RETURN_IF_ERROR(m_.ops.Linear(
-      stream_, {.x = w_.x,
-                .x_stride = m_.config.hidden,
-                .rows = shape_.rows,
-                .inner = m_.config.hidden,
-                .count = 4,
-                .outputs = {{weights.q, w_.qsa.query_gate, weights.q.rows},
-                            {weights.k, w_.qsa.key, keys},
-                            {weights.v, w_.qsa.value, keys},
-                            {weights.index_qk, w_.qsa.index_qk, weights.index_qk.rows}}}));
-  KV8_RETURN_IF_ERROR(Store(weights, kv_layer, inv_freq));
-  for (std::int32_t first = 0; first < shape_.decode_rows; first += kAttentionRows) {
-    const std::int32_t rows = std::min(kAttentionRows, shape_.decode_rows - first);
-    KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args, Select(kv_layer, first, rows));
-    KV8_RETURN_IF_ERROR(m_.ops.SparseAttention(stream_, args));
-  }
-  for (const PromptTile& tile : m_.block.PromptTiles()) {
-    KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args,
-                         Select(kv_layer, tile.first_row, tile.rows));
-    KV8_RETURN_IF_ERROR(
-        m_.ops.PromptAttention(stream_, {.attention = args,
-                                         .first_row = tile.first_row,
-                                         .groups = m_.block.prompt_groups() + tile.first_group,
-                                         .group_count = tile.groups}));
-  }
-  unsettled_ = true;
-  return Project(w_.qsa.core, q.query_heads * q.head_dim, weights.out, w_.y);
+Result<void> CudaSteps::ProjectAttention(const QsaLayerWeights& weights) {
+  return m_.ops.Linear(stream_,
+                       {.x = w_.x,
+                        .x_stride = m_.config.hidden,
+                        .rows = shape_.rows,
+                        .inner = m_.config.hidden,
+                        .count = 4,
+                        .outputs = {{weights.q, w_.qsa.query_gate, weights.q.rows},
+                                    {weights.k, w_.qsa.key, weights.k.rows},
+                                    {weights.v, w_.qsa.value, weights.v.rows},
+                                    {weights.index_qk, w_.qsa.index_qk, weights.index_qk.rows}}});
 }
 
-Result<void> DevicePass::Store(const DeviceQsa& weights, int kv_layer, const float* inv_freq) {
+/// Norms and RoPE of all four too.
+Result<void> CudaSteps::StoreKeyValue(const QsaLayerWeights& weights, const LayerSpec& layer) {
+  const int kv_layer = layer.kv_layer;
   const QsaConfig& q = m_.config.qsa;
   return m_.ops.QsaStore(
       stream_, {.rows = m_.block.rows(shape_),
@@ -298,11 +271,11 @@ Result<void> DevicePass::Store(const DeviceQsa& weights, int kv_layer, const flo
                 .key = w_.qsa.key,
                 .value = w_.qsa.value,
                 .index_qk = w_.qsa.index_qk,
-                .q_gain = weights.q_gain,
-                .k_gain = weights.k_gain,
-                .index_q_gain = weights.index_q_gain,
-                .index_k_gain = weights.index_k_gain,
-                .inv_freq = inv_freq,
+                .q_gain = weights.q_gain.data(),
+                .k_gain = weights.k_gain.data(),
+                .index_q_gain = weights.index_q_gain.data(),
+                .index_k_gain = weights.index_k_gain.data(),
+                .inv_freq = weights.inv_freq.data(),
                 .eps = m_.config.rms_eps,
                 .query_heads = q.query_heads,
                 .rotary_dim = q.rotary_dim,
@@ -316,9 +289,26 @@ Result<void> DevicePass::Store(const DeviceQsa& weights, int kv_layer, const flo
                 .saturation = m_.state.saturation(kv_layer)});
 }
 
+Result<void> CudaSteps::Attend(const QsaLayerWeights& weights, const LayerSpec& layer) {
+  for (std::int32_t first = 0; first < shape_.decode_rows; first += kAttentionRows) {
+    const std::int32_t rows = std::min(kAttentionRows, shape_.decode_rows - first);
+    KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args, Select(layer.kv_layer, first, rows));
+    KV8_RETURN_IF_ERROR(m_.ops.SparseAttention(stream_, args));
+  }
+  for (const PromptTile& tile : m_.block.PromptTiles()) {
+    KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args,
+                         Select(layer.kv_layer, tile.first_row, tile.rows));
+    KV8_RETURN_IF_ERROR(
+        m_.ops.PromptAttention(stream_, {.attention = args,
+                                         .first_row = tile.first_row,
+                                         .groups = m_.block.prompt_groups() + tile.first_group,
+                                         .group_count = tile.groups}));
+  }
+  return Project(w_.qsa.core, weights.out, w_.y);
+}
+
 /// Finds what rows [first, first + rows) attend to; returns what attention of them takes.
-Result<SparseAttentionArgs> DevicePass::Select(int kv_layer, std::int32_t first,
-                                               std::int32_t rows) {
+Result<SparseAttentionArgs> CudaSteps::Select(int kv_layer, std::int32_t first, std::int32_t rows) {
   const QsaConfig& q = m_.config.qsa;
   const RowsView all = m_.block.rows(shape_);
   const RowsView part{all.sequence + first, all.position + first, rows};
@@ -356,11 +346,8 @@ Result<SparseAttentionArgs> DevicePass::Select(int kv_layer, std::int32_t first,
                              .out = w_.qsa.core + first * queries};
 }
 
-Result<void> DevicePass::Moe(const DeviceLayer& layer, float* streams) {
+Result<void> CudaSteps::Experts(const MoeWeights& weights) {
   const MoeConfig& moe = m_.config.moe;
-  const DeviceMoe& weights = layer.moe;
-  KV8_RETURN_IF_ERROR(Mix(layer.mlp, streams, shape_.rows));
-  unsettled_ = true;
   return m_.ops.Moe(stream_, {.x = w_.x,
                               .rows = shape_.rows,
                               .hidden = m_.config.hidden,
@@ -369,8 +356,8 @@ Result<void> DevicePass::Moe(const DeviceLayer& layer, float* streams) {
                               .expert_dim = moe.expert_dim,
                               .shared_dim = moe.shared_expert_dim,
                               .router = weights.router,
-                              .gate_up = weights.gate_up,
-                              .down = weights.down,
+                              .gate_up = Stack(weights.gate_up),
+                              .down = Stack(weights.down),
                               .shared_gate_proj = weights.shared_gate_proj,
                               .shared_up_proj = weights.shared_up_proj,
                               .shared_down_proj = weights.shared_down_proj,

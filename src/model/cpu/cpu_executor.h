@@ -6,6 +6,7 @@
 #include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "kvcache/sequence_state.h"
+#include "model/cpu/cpu_steps.h"
 #include "model/executor.h"
 
 namespace kv8 {
@@ -34,18 +35,26 @@ class CpuExecutor final : public Executor {
   std::vector<SaturationCount> Saturation() override { return cache_.saturation(); }
 
  private:
-  CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, KvCache cache);
+  CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, const OpTable& ops,
+              KvCache cache);
 
   SequenceState& State(int slot) { return states_[static_cast<std::size_t>(slot)]; }
   /// The states kept for the first `count` rows of a slot.
   std::span<SequenceState> Trail(int slot, std::int64_t count);
   std::span<const SequenceRows> Sequences(std::span<const SlotRows> items, bool with_trail);
-  ForwardContext Context() { return ForwardContext{OpContext{pool_}, cache_, workspace_}; }
+  CpuContext Context() { return CpuContext{ops_, OpContext{pool_}, cache_, workspace_}; }
+  /// Logits of the rows of `streams`.
+  Matrix Head(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
+              const HyperConnectionWeights& mixer);
+  void Note(Result<void> done) {
+    if (!done.ok()) failure_ = std::move(done).error();
+  }
   /// Copies the given rows of `streams` to token_streams_.
-  ConstMatrix Gather(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
-                     AlignedVector<float>& to) const;
+  Matrix Gather(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
+                AlignedVector<float>& to) const;
 
   const Model& model_;
+  const OpTable& ops_;
   const std::int64_t width_;  // S*H, of a row's residual streams
   const int drafts_;
   ThreadPool pool_;

@@ -1,7 +1,9 @@
-#include "model/cpu_executor.h"
+#include "model/cpu/cpu_executor.h"
 
 #include <algorithm>
 #include <utility>
+
+#include "model/forward.h"
 
 namespace kv8 {
 namespace {
@@ -18,12 +20,15 @@ StateLayout TrailLayout(const Model& model, bool with_draft) {
 
 Result<std::unique_ptr<Executor>> CpuExecutor::Create(const LoadedModel& model,
                                                       const ExecutorLimits& limits) {
+  KV8_ASSIGN_OR_RETURN(const OpTable* const ops, FindOps(limits.backend));
   KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(limits.cache, model.scales()));
-  return std::unique_ptr<Executor>(new CpuExecutor(model, limits, std::move(cache)));
+  return std::unique_ptr<Executor>(new CpuExecutor(model, limits, *ops, std::move(cache)));
 }
 
-CpuExecutor::CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, KvCache cache)
+CpuExecutor::CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, const OpTable& ops,
+                         KvCache cache)
     : model_(model.model()),
+      ops_(ops),
       width_(model_.SequenceLayout(false).stream_width),
       drafts_(limits.drafts),
       pool_(limits.threads),
@@ -91,24 +96,30 @@ std::span<const SequenceRows> CpuExecutor::Sequences(std::span<const SlotRows> i
 }
 
 void CpuExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
-  model_.Forward(Context(), Batch{ids, Sequences(items, true)},
+  CpuSteps steps(model_.config(), Context(), Batch{ids, Sequences(items, true)},
                  Matrix(streams_.data(), std::ssize(ids), width_));
+  Note(RunTarget(steps, model_.weights()));
 }
 
-ConstMatrix CpuExecutor::Gather(const AlignedVector<float>& streams,
-                                std::span<const std::int64_t> rows,
-                                AlignedVector<float>& to) const {
+Matrix CpuExecutor::Gather(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
+                           AlignedVector<float>& to) const {
   float* next = to.data();
   for (const std::int64_t row : rows) {
     next = std::copy_n(streams.data() + row * width_, width_, next);
   }
-  return ConstMatrix(to.data(), std::ssize(rows), width_);
+  return Matrix(to.data(), std::ssize(rows), width_);
+}
+
+Matrix CpuExecutor::Head(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
+                         const HyperConnectionWeights& mixer) {
+  const Matrix logits(logits_.data(), std::ssize(rows), model_.config().vocab);
+  CpuSteps steps(model_.config(), Context(), Gather(streams, rows, token_streams_), logits);
+  Note(RunHead(steps, mixer, model_.weights().lm_head));
+  return logits;
 }
 
 Matrix CpuExecutor::Logits(std::span<const std::int64_t> rows) {
-  const Matrix logits(logits_.data(), std::ssize(rows), model_.config().vocab);
-  model_.Logits(Context(), Gather(streams_, rows, token_streams_), logits);
-  return logits;
+  return Head(streams_, rows, model_.weights().mixer);
 }
 
 void CpuExecutor::Rollback(int slot, std::int64_t kept) {
@@ -119,14 +130,13 @@ void CpuExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows> 
                         std::span<const std::int64_t> sources, StreamSource source) {
   const ConstMatrix input =
       Gather(source == StreamSource::kTarget ? streams_ : draft_streams_, sources, draft_input_);
-  model_.Draft(Context(), Batch{ids, Sequences(items, false)}, input,
-               Matrix(draft_streams_.data(), std::ssize(ids), width_));
+  CpuSteps steps(model_.config(), Context(), Batch{ids, Sequences(items, false)},
+                 Matrix(draft_streams_.data(), std::ssize(ids), width_), input);
+  Note(RunDraft(steps, model_.weights()));
 }
 
 Matrix CpuExecutor::DraftLogits(std::span<const std::int64_t> rows) {
-  const Matrix logits(logits_.data(), std::ssize(rows), model_.config().vocab);
-  model_.DraftLogits(Context(), Gather(draft_streams_, rows, token_streams_), logits);
-  return logits;
+  return Head(draft_streams_, rows, model_.weights().mtp->mixer);
 }
 
 void CpuExecutor::SaveStreams(std::int64_t row, std::span<float> to) {
