@@ -29,7 +29,8 @@ DocumentRunner::DocumentRunner(const Model& model, const OpTable& ops, ThreadPoo
       pool_(pool),
       cache_(std::move(cache)),
       workspace_(model.config()),
-      state_(model.SequenceLayout(/*with_draft=*/true)),
+      layout_(model.SequenceLayout(/*with_draft=*/true)),
+      state_(layout_),
       streams_(StreamFloats(model.config())),
       draft_streams_(model.config().mtp ? StreamFloats(model.config()) : 0) {
   for (std::int64_t id = 0; id < cache_.plan().blocks; ++id) {

@@ -42,6 +42,7 @@ class DocumentRunner {
   ThreadPool& pool_;
   KvCache cache_;
   Workspace workspace_;
+  StateLayout layout_;
   SequenceState state_;
   std::vector<BlockId> blocks_;  // the whole pool, in order
   std::vector<float> streams_;

@@ -60,20 +60,20 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
 /// A verification's rows must fit the window of the n-gram convolution, which is what lets the
 /// state between them be found again.
 Result<void> CheckDrafts(int drafts, const Model& model) {
-  const StateLayout layout = model.SequenceLayout(false);
-  if (drafts == 0 || layout.ple_layers == 0 || drafts < layout.ple_conv_rows) return {};
+  const std::optional<PleConfig>& ple = model.config().ple;
+  if (drafts == 0 || !ple || drafts < ple->conv_rows()) return {};
   return Error{Code::kUnsupported,
                fmt::format("{} drafts per step with an n-gram convolution over {} tokens", drafts,
-                           layout.ple_conv_rows),
+                           ple->conv_rows()),
                "--speculative-tokens", "use fewer drafts than that"};
 }
 
 /// What one point of a prompt keeps: the state, and with a draft head the last row's streams.
 std::int64_t SnapshotBytes(const LoadedModel& model) {
-  const StateLayout layout = model.model().SequenceLayout(model.with_draft());
   const std::int64_t streams =
-      model.with_draft() ? layout.stream_width * static_cast<std::int64_t>(sizeof(float)) : 0;
-  return layout.bytes() + streams;
+      model.with_draft() ? model.model().stream_width() * static_cast<std::int64_t>(sizeof(float))
+                         : 0;
+  return model.model().SequenceLayout(model.with_draft()).bytes() + streams;
 }
 
 /// How many such points are kept at most. Without a prefix cache one, for the choices of a request.

@@ -26,7 +26,8 @@ std::int64_t LogitRows(int slots, int drafts) {
 Runner::Runner(const LoadedModel& model, const KvCachePlan& cache,
                std::unique_ptr<Executor> executor)
     : cache_(cache),
-      layout_(model.model().SequenceLayout(model.with_draft())),
+      state_bytes_(model.model().SequenceLayout(model.with_draft()).bytes()),
+      stream_width_(model.model().stream_width()),
       with_draft_(model.with_draft()),
       executor_(std::move(executor)) {}
 
@@ -49,7 +50,7 @@ void Runner::Run(const StepPlan& plan) {
 }
 
 void Runner::Save(const PlanSave& save) {
-  Saved saved{Bytes(static_cast<std::size_t>(layout_.bytes())),
+  Saved saved{Bytes(static_cast<std::size_t>(state_bytes_)),
               Bytes(save.blocks.size() * static_cast<std::size_t>(cache_.block_bytes()))};
   executor_->SaveState(save.slot, std::nullopt, saved.state);
   executor_->SaveBlocks(save.blocks, saved.blocks);
@@ -175,13 +176,13 @@ void Runner::KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps
 Runner::Snapshot Runner::TakeSnapshot(const StepPlan& plan, const PlanKeep& keep) {
   const PlanItem& item = plan.items[keep.item];
   const std::int64_t rows = keep.tokens - item.first_position;
-  Snapshot snapshot{Bytes(static_cast<std::size_t>(layout_.bytes())), {}};
+  Snapshot snapshot{Bytes(static_cast<std::size_t>(state_bytes_)), {}};
   // Accepted drafts may have gone on past the block's end. The ring still holds what came before.
   const bool went_on = keep.tokens < item.sequence->computed;
   executor_->SaveState(item.sequence->slot, went_on ? std::optional(rows) : std::nullopt,
                        snapshot.state);
   if (!with_draft_) return snapshot;
-  snapshot.last_streams.resize(static_cast<std::size_t>(layout_.stream_width));
+  snapshot.last_streams.resize(static_cast<std::size_t>(stream_width_));
   executor_->SaveStreams(row_begins_[keep.item] + rows - 1, snapshot.last_streams);
   return snapshot;
 }

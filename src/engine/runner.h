@@ -90,7 +90,8 @@ class Runner {
   void SortHeadRows(const StepPlan& plan);
 
   const KvCachePlan cache_;
-  const StateLayout layout_;
+  const std::int64_t state_bytes_;   // of one sequence
+  const std::int64_t stream_width_;  // of one row
   const bool with_draft_;
   const std::unique_ptr<Executor> executor_;
   std::unordered_map<const Sequence*, Saved> saved_;

@@ -22,9 +22,9 @@ struct SequenceRows {
   Phase phase = Phase::kPrefill;
   SequenceState* state = nullptr;
   std::span<const BlockId> blocks;  // cover every position up to the last row's
-  /// Decode only. When not empty, row_count - 1 states of a layout without index rings: the
-  /// recurrent state after each row but the last is kept there, to go back to. Then row_count is at
-  /// most the rows of StateLayout::ple_conv_rows, if there are PLE layers.
+  /// Decode only. When not empty, row_count - 1 states of StateLayout::Recurrent: the recurrent
+  /// state after each row but the last is kept there, to go back to. Then row_count is at most
+  /// PleConfig::conv_rows, if there are PLE layers.
   std::span<SequenceState> trail = {};
 };
 

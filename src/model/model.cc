@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include "kvcache/layout.h"
+
 namespace kv8 {
 
 Result<Model> Model::Create(const Checkpoint& checkpoint) {
@@ -18,18 +20,20 @@ int Model::LayerOfKv(int kv_layer) const {
 }
 
 StateLayout Model::SequenceLayout(bool with_draft) const {
-  StateLayout layout;
-  layout.gdn = config_.gdn;
-  layout.gdn_layers = config_.layers - KvLayers(false);
-  layout.stream_width = static_cast<std::int64_t>(config_.streams) * config_.hidden;
-  layout.index_rings = KvLayers(with_draft);
-  layout.index_dim = config_.qsa.index_dim;
+  const GdnConfig& gdn = config_.gdn;
+  StateLayout layout(config_.eos.value_or(0));
+  for (int i = config_.layers - KvLayers(false); i > 0; --i) {
+    layout.Add(StateKind::kGdnConv, (gdn.conv_kernel - 1) * gdn.conv_channels());
+    layout.Add(StateKind::kGdnState, std::int64_t{gdn.value_heads} * gdn.key_dim * gdn.value_dim);
+  }
   if (config_.ple) {
-    layout.ple_layers = static_cast<std::int64_t>(config_.ple->layers.size());
-    layout.ple_conv_rows =
-        static_cast<std::int64_t>(config_.ple->conv_kernel - 1) * config_.ple->ngram_size;
-    layout.ple_context = config_.ple->ngram_size - 1;
-    layout.eos = *config_.eos;
+    for (std::size_t i = config_.ple->layers.size(); i > 0; --i) {
+      layout.Add(StateKind::kPleConv, config_.ple->conv_rows() * stream_width());
+      layout.Add(StateKind::kPleContext, config_.ple->ngram_size - 1);
+    }
+  }
+  for (int i = KvLayers(with_draft); i > 0; --i) {
+    layout.Add(StateKind::kIndexRing, kIndexRingTokens * config_.qsa.index_dim);
   }
   return layout;
 }

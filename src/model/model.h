@@ -5,7 +5,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "kv8/error.h"
-#include "kvcache/sequence_state.h"
+#include "kvcache/state_layout.h"
 #include "model/weights.h"
 
 namespace kv8 {
@@ -24,6 +24,8 @@ class Model {
   int KvLayers(bool with_draft) const;
   /// Number in the checkpoint of K/V layer `kv_layer` (draft: the number of target layers).
   int LayerOfKv(int kv_layer) const;
+  /// S*H, of one row's residual streams.
+  std::int64_t stream_width() const { return std::int64_t{config_.streams} * config_.hidden; }
   /// State of one sequence.
   StateLayout SequenceLayout(bool with_draft) const;
 

@@ -56,6 +56,8 @@ struct PleConfig {
 
   int heads() const { return (ngram_size - 1) * heads_per_ngram; }
   int head_dim() const { return embed_dim / heads(); }
+  /// Rows of a sequence that the convolution reads before the present one.
+  std::int64_t conv_rows() const { return std::int64_t{conv_kernel - 1} * ngram_size; }
 };
 
 }  // namespace kv8

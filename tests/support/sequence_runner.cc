@@ -29,7 +29,8 @@ SequenceRunner::SequenceRunner(const RunnerOptions& options)
       model_(OrThrow(Model::Create(BundledCheckpoint()))),
       cache_(MakeCache(model_, options)),
       workspace_(model_.config()),
-      state_(model_.SequenceLayout(options.with_draft)),
+      layout_(model_.SequenceLayout(options.with_draft)),
+      state_(layout_),
       blocks_(OrThrow(BlockPool(cache_.plan().blocks).Allocate(cache_.plan().blocks))) {}
 
 std::int64_t SequenceRunner::stream_width() const {

@@ -68,6 +68,7 @@ class SequenceRunner {
   Model model_;
   KvCache cache_;
   Workspace workspace_;
+  const StateLayout layout_;
   SequenceState state_;
   std::vector<BlockId> blocks_;
   std::int64_t position_ = 0;

@@ -10,12 +10,6 @@ namespace {
 
 constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
 
-StateLayout TrailLayout(const Model& model, bool with_draft) {
-  StateLayout layout = model.SequenceLayout(with_draft);
-  layout.index_rings = 0;  // a ring holds enough tokens to go back without a copy
-  return layout;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Executor>> CpuExecutor::Create(const LoadedModel& model,
@@ -29,16 +23,16 @@ CpuExecutor::CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits,
                          KvCache cache)
     : model_(model.model()),
       ops_(ops),
-      width_(model_.SequenceLayout(false).stream_width),
+      width_(model_.stream_width()),
+      layout_(model_.SequenceLayout(model.with_draft())),
+      trail_layout_(layout_.Recurrent()),
       drafts_(limits.drafts),
       pool_(limits.threads),
       cache_(std::move(cache)),
       workspace_(model_.config()) {
   workspace_.Resize(limits.max_rows);
-  const StateLayout layout = model_.SequenceLayout(model.with_draft());
-  const StateLayout trail_layout = TrailLayout(model_, model.with_draft());
-  for (int i = 0; i < limits.slots; ++i) states_.emplace_back(layout);
-  for (int i = 0; i < limits.slots * drafts_; ++i) trails_.emplace_back(trail_layout);
+  for (int i = 0; i < limits.slots; ++i) states_.emplace_back(layout_);
+  for (int i = 0; i < limits.slots * drafts_; ++i) trails_.emplace_back(trail_layout_);
   sequences_.reserve(static_cast<std::size_t>(limits.slots));
   streams_.resize(static_cast<std::size_t>(limits.max_rows * width_));
   token_streams_.resize(static_cast<std::size_t>(limits.logit_rows * width_));
@@ -51,11 +45,11 @@ CpuExecutor::CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits,
 ExecutorMemory CpuExecutor::Plan(const LoadedModel& model, const ExecutorLimits& limits) {
   const ModelConfig& config = model.model().config();
   const StateLayout layout = model.model().SequenceLayout(model.with_draft());
-  const std::int64_t streams = limits.max_rows * layout.stream_width * (model.with_draft() ? 3 : 1);
-  const std::int64_t logits = limits.logit_rows * (layout.stream_width + config.vocab);
+  const std::int64_t width = model.model().stream_width();
+  const std::int64_t streams = limits.max_rows * width * (model.with_draft() ? 3 : 1);
+  const std::int64_t logits = limits.logit_rows * (width + config.vocab);
   return {.states = layout.bytes() * limits.slots,
-          .rollback =
-              TrailLayout(model.model(), model.with_draft()).bytes() * limits.slots * limits.drafts,
+          .rollback = layout.Recurrent().bytes() * limits.slots * limits.drafts,
           .activations =
               Workspace::PlannedBytes(config, limits.max_rows) + (streams + logits) * kFloatBytes};
 }
@@ -123,7 +117,7 @@ Matrix CpuExecutor::Logits(std::span<const std::int64_t> rows) {
 }
 
 void CpuExecutor::Rollback(int slot, std::int64_t kept) {
-  State(slot).CopyRecurrentFrom(Trail(slot, kept).back());
+  State(slot).CopyIn(Trail(slot, kept).back().packed());
 }
 
 void CpuExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows> items,
@@ -148,8 +142,8 @@ void CpuExecutor::LoadStreams(std::span<const float> from, std::int64_t row) {
 }
 
 void CpuExecutor::SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) {
-  State(slot).CopyOut(to);
-  if (kept) Trail(slot, *kept).back().CopyOut(to);
+  std::ranges::copy(State(slot).packed(), to.begin());
+  if (kept) std::ranges::copy(Trail(slot, *kept).back().packed(), to.begin());
 }
 
 void CpuExecutor::SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) {

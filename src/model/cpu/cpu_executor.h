@@ -56,6 +56,7 @@ class CpuExecutor final : public Executor {
   const Model& model_;
   const OpTable& ops_;
   const std::int64_t width_;  // S*H, of a row's residual streams
+  const StateLayout layout_, trail_layout_;
   const int drafts_;
   ThreadPool pool_;
   KvCache cache_;

@@ -25,7 +25,8 @@ std::span<const GdnSlice> GdnSlices(Workspace& w, const Batch& batch, int gdn_la
     const bool row_by_row = !rows.trail.empty();
     if (rows.phase != phase || round >= (row_by_row ? rows.row_count : 1)) continue;
     slices.push_back({rows.row_begin + round, row_by_row ? 1 : rows.row_count,
-                      rows.state->GdnConv(gdn_layer), rows.state->GdnState(gdn_layer)});
+                      rows.state->Floats(StateKind::kGdnConv, gdn_layer),
+                      rows.state->Floats(StateKind::kGdnState, gdn_layer)});
   }
   return slices;
 }
@@ -35,9 +36,10 @@ void FillGdnTrail(const Batch& batch, int gdn_layer, std::int64_t round) {
   const auto index = static_cast<std::size_t>(round);
   for (const SequenceRows& rows : batch.sequences) {
     if (index >= rows.trail.size()) continue;
-    SequenceState& to = rows.trail[index];
-    std::ranges::copy(rows.state->GdnConv(gdn_layer), to.GdnConv(gdn_layer).begin());
-    std::ranges::copy(rows.state->GdnState(gdn_layer), to.GdnState(gdn_layer).begin());
+    for (const StateKind kind : {StateKind::kGdnConv, StateKind::kGdnState}) {
+      std::ranges::copy(rows.state->Floats(kind, gdn_layer),
+                        rows.trail[index].Floats(kind, gdn_layer).begin());
+    }
   }
 }
 
@@ -48,7 +50,7 @@ std::span<const QsaSlice> QsaSlices(const CpuContext& context, const Batch& batc
   for (const SequenceRows& rows : batch.sequences) {
     slices.push_back({rows.row_begin, rows.row_count, rows.first_position,
                       cache.Kv(kv_layer, rows.blocks), cache.Index(kv_layer, rows.blocks),
-                      rows.state->IndexRing(kv_layer)});
+                      rows.state->Floats(StateKind::kIndexRing, kv_layer)});
   }
   return slices;
 }
@@ -56,8 +58,9 @@ std::span<const QsaSlice> QsaSlices(const CpuContext& context, const Batch& batc
 /// Puts the n-gram state before the batch into the first state of the trail.
 void KeepPleBefore(const SequenceRows& rows, int ple_layer) {
   if (rows.trail.empty()) return;
-  std::ranges::copy(rows.state->PleConv(ple_layer), rows.trail[0].PleConv(ple_layer).begin());
-  std::ranges::copy(rows.state->PleContext(ple_layer), rows.trail[0].PleContext(ple_layer).begin());
+  std::ranges::copy(rows.state->Floats(StateKind::kPleConv, ple_layer),
+                    rows.trail[0].Floats(StateKind::kPleConv, ple_layer).begin());
+  std::ranges::copy(rows.state->Context(ple_layer), rows.trail[0].Context(ple_layer).begin());
 }
 
 /// to = the last values of `before` followed by `fresh`. `to` may be `before`.
@@ -77,11 +80,12 @@ void FillPleTrail(const Batch& batch, const SequenceRows& rows, std::int64_t str
   const auto count = static_cast<std::size_t>(rows.row_count);
   for (std::size_t i = rows.trail.size(); i-- > 0;) {  // the first holds what the others need
     SequenceState& first = rows.trail[0];
-    const std::span<const float> columns = rows.state->PleConv(ple_layer).last(count * width);
-    Slide<float>(first.PleConv(ple_layer), columns.first((i + 1) * width),
-                 rows.trail[i].PleConv(ple_layer));
+    const std::span<const float> columns =
+        rows.state->Floats(StateKind::kPleConv, ple_layer).last(count * width);
+    Slide<float>(first.Floats(StateKind::kPleConv, ple_layer), columns.first((i + 1) * width),
+                 rows.trail[i].Floats(StateKind::kPleConv, ple_layer));
     const auto ids = batch.ids.subspan(static_cast<std::size_t>(rows.row_begin), i + 1);
-    Slide<TokenId>(first.PleContext(ple_layer), ids, rows.trail[i].PleContext(ple_layer));
+    Slide<TokenId>(first.Context(ple_layer), ids, rows.trail[i].Context(ple_layer));
   }
 }
 
@@ -136,8 +140,9 @@ Result<void> CpuSteps::NgramMemory(const PleWeights& weights, const LayerSpec& l
   std::vector<PleSlice>& slices = w_.ple_slices;
   slices.clear();
   for (const SequenceRows& rows : batch_.sequences) {
-    slices.push_back({rows.row_begin, rows.row_count, rows.state->PleConv(layer.ple_layer),
-                      rows.state->PleContext(layer.ple_layer)});
+    slices.push_back({rows.row_begin, rows.row_count,
+                      rows.state->Floats(StateKind::kPleConv, layer.ple_layer),
+                      rows.state->Context(layer.ple_layer)});
     KeepPleBefore(rows, layer.ple_layer);
   }
   context_.ops.ple(context_.op_context, *config_.ple, weights, batch_.ids, slices, config_.streams,

@@ -25,7 +25,7 @@ CudaExecutor::CudaExecutor(const LoadedModel& model, const ExecutorLimits& limit
       model_(model.model()),
       limits_(limits),
       layout_(model_.SequenceLayout(model.with_draft())),
-      width_(layout_.stream_width) {}
+      width_(model_.stream_width()) {}
 
 CudaExecutor::~CudaExecutor() {
   // Memory is given back by the thread that destroys it; a failure changes nothing about that.

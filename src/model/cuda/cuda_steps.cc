@@ -170,16 +170,17 @@ Result<void> CudaSteps::Project(const float* x, const Weight& weight, float* out
 
 Result<void> CudaSteps::NgramMemory(const PleWeights& weights, const LayerSpec& layer) {
   KV8_RETURN_IF_ERROR(Finish());
-  const auto at = static_cast<std::size_t>(layer.ple_layer);
-  const StateArrays &slots = m_.state.slots(), &trails = m_.state.trails();
-  PleArgs args = PleDimensions(m_.config, weights, m_.weights.ple_tables[at]);
+  PleArgs args = PleDimensions(m_.config, weights,
+                               m_.weights.ple_tables[static_cast<std::size_t>(layer.ple_layer)]);
   args.ids = m_.block.ids();
   args.rows = m_.block.rows(shape_);
   args.slices = m_.block.slices(shape_);
   args.verified = m_.block.verified(shape_);
   args.drafts = shape_.rounds > 1 ? m_.drafts : 0;
-  args.conv_state = slots.ple_conv[at], args.context = slots.ple_context[at];
-  args.conv_trail = trails.ple_conv[at], args.context_trail = trails.ple_context[at];
+  args.conv_state = m_.state.Slots<float>(StateKind::kPleConv, layer.ple_layer);
+  args.context = m_.state.Slots<TokenId>(StateKind::kPleContext, layer.ple_layer);
+  args.conv_trail = m_.state.Trails<float>(StateKind::kPleConv, layer.ple_layer);
+  args.context_trail = m_.state.Trails<TokenId>(StateKind::kPleContext, layer.ple_layer);
   args.memory = w_.ple.memory;
   args.keys = w_.ple.keys;
   args.values = w_.ple.values;
@@ -210,7 +211,6 @@ Result<void> CudaSteps::Gdn(const GdnLayerWeights& weights, const LayerSpec& lay
 /// back to, and keeps it.
 Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
   const GdnConfig& gdn = m_.config.gdn;
-  const auto at = static_cast<std::size_t>(gdn_layer);
   GdnArgs args{.slices = m_.block.prefill(shape_),
                .max_rows = shape_.prefill_rows,
                .key_heads = gdn.key_heads,
@@ -226,8 +226,8 @@ Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
                .decay = weights.decay.data(),
                .dt_bias = weights.dt_bias.data(),
                .norm = weights.norm.data(),
-               .conv_state = m_.state.slots().gdn_conv[at],
-               .state = m_.state.slots().gdn_state[at],
+               .conv_state = m_.state.Slots<float>(StateKind::kGdnConv, gdn_layer),
+               .state = m_.state.Slots<float>(StateKind::kGdnState, gdn_layer),
                .convolved = w_.gdn.convolved,
                .chunks = w_.gdn.chunks,
                .out = w_.gdn.core};
@@ -237,7 +237,7 @@ Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
     args.slices = m_.block.decode(shape_, round);
     KV8_RETURN_IF_ERROR(m_.ops.Gdn(stream_, args));
     if (round + 1 == shape_.rounds) break;
-    const CopySet keep = m_.state.copies().state_to_trail.Part(2 * gdn_layer, 2);
+    const CopySet& keep = m_.state.copies().gdn_to_trail[static_cast<std::size_t>(gdn_layer)];
     KV8_RETURN_IF_ERROR(m_.ops.CopyItems(stream_, {.arrays = keep.arrays,
                                                    .array_count = keep.count,
                                                    .pair_count = shape_.decode_slices,
@@ -264,29 +264,29 @@ Result<void> CudaSteps::ProjectAttention(const QsaLayerWeights& weights) {
 Result<void> CudaSteps::StoreKeyValue(const QsaLayerWeights& weights, const LayerSpec& layer) {
   const int kv_layer = layer.kv_layer;
   const QsaConfig& q = m_.config.qsa;
-  return m_.ops.QsaStore(
-      stream_, {.rows = m_.block.rows(shape_),
-                .tables = m_.block.tables(),
-                .query_gate = w_.qsa.query_gate,
-                .key = w_.qsa.key,
-                .value = w_.qsa.value,
-                .index_qk = w_.qsa.index_qk,
-                .q_gain = weights.q_gain.data(),
-                .k_gain = weights.k_gain.data(),
-                .index_q_gain = weights.index_q_gain.data(),
-                .index_k_gain = weights.index_k_gain.data(),
-                .inv_freq = weights.inv_freq.data(),
-                .eps = m_.config.rms_eps,
-                .query_heads = q.query_heads,
-                .rotary_dim = q.rotary_dim,
-                .index_heads = q.index_heads,
-                .block_tokens = q.block_tokens,
-                .kv = m_.state.Kv(kv_layer),
-                .index = m_.state.Index(kv_layer),
-                .index_ring = m_.state.slots().index_ring[static_cast<std::size_t>(kv_layer)],
-                .query = w_.qsa.query,
-                .index_query = w_.qsa.index_query,
-                .saturation = m_.state.saturation(kv_layer)});
+  return m_.ops.QsaStore(stream_,
+                         {.rows = m_.block.rows(shape_),
+                          .tables = m_.block.tables(),
+                          .query_gate = w_.qsa.query_gate,
+                          .key = w_.qsa.key,
+                          .value = w_.qsa.value,
+                          .index_qk = w_.qsa.index_qk,
+                          .q_gain = weights.q_gain.data(),
+                          .k_gain = weights.k_gain.data(),
+                          .index_q_gain = weights.index_q_gain.data(),
+                          .index_k_gain = weights.index_k_gain.data(),
+                          .inv_freq = weights.inv_freq.data(),
+                          .eps = m_.config.rms_eps,
+                          .query_heads = q.query_heads,
+                          .rotary_dim = q.rotary_dim,
+                          .index_heads = q.index_heads,
+                          .block_tokens = q.block_tokens,
+                          .kv = m_.state.Kv(kv_layer),
+                          .index = m_.state.Index(kv_layer),
+                          .index_ring = m_.state.Slots<float>(StateKind::kIndexRing, kv_layer),
+                          .query = w_.qsa.query,
+                          .index_query = w_.qsa.index_query,
+                          .saturation = m_.state.saturation(kv_layer)});
 }
 
 Result<void> CudaSteps::Attend(const QsaLayerWeights& weights, const LayerSpec& layer) {

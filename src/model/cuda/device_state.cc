@@ -6,9 +6,6 @@
 namespace kv8::cuda {
 namespace {
 
-constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
-constexpr auto kIdBytes = static_cast<std::int64_t>(sizeof(TokenId));
-
 /// One array as a copy sees it.
 struct Items {
   unsigned char* first = nullptr;
@@ -21,42 +18,27 @@ Items Dense(T* array, std::int64_t bytes) {
   return {reinterpret_cast<unsigned char*>(array), bytes, bytes};
 }
 
-StateArrays TakeStates(Arena& arena, const StateLayout& layout, std::int64_t count) {
-  StateArrays arrays;
-  for (std::int64_t i = 0; i < layout.gdn_layers; ++i) {
-    arrays.gdn_conv.push_back(arena.Take<float>(count * layout.gdn_conv_floats()));
-    arrays.gdn_state.push_back(arena.Take<float>(count * layout.gdn_state_floats()));
-  }
-  for (std::int64_t i = 0; i < layout.ple_layers; ++i) {
-    arrays.ple_conv.push_back(arena.Take<float>(count * layout.ple_conv_floats()));
-    arrays.ple_context.push_back(arena.Take<std::int32_t>(count * layout.ple_context));
-  }
-  for (std::int64_t i = 0; i < layout.index_rings; ++i) {
-    arrays.index_ring.push_back(arena.Take<float>(count * layout.ring_floats()));
+std::vector<std::byte*> TakeStates(Arena& arena, const StateLayout& layout, std::int64_t count) {
+  std::vector<std::byte*> arrays;
+  for (const StateArray& array : layout.arrays()) {
+    arrays.push_back(arena.Take<std::byte>(count * array.bytes));
   }
   return arrays;
 }
 
-StateLayout WithoutRings(StateLayout layout) {
-  layout.index_rings = 0;
-  return layout;
+std::vector<Items> StateItems(const std::vector<std::byte*>& arrays, const StateLayout& layout) {
+  std::vector<Items> items;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    items.push_back(Dense(arrays[i], layout.arrays()[i].bytes));
+  }
+  return items;
 }
 
-/// The arrays of a state in the order of SequenceState::CopyOut, GDN first.
-std::vector<Items> StateItems(const StateArrays& arrays, const StateLayout& layout) {
+/// The state, packed, at the pack's beginning.
+std::vector<Items> PackedState(const StateLayout& layout, std::byte* pack) {
   std::vector<Items> items;
-  for (std::size_t i = 0; i < arrays.gdn_conv.size(); ++i) {
-    items.push_back(Dense(arrays.gdn_conv[i], layout.gdn_conv_floats() * kFloatBytes));
-    items.push_back(Dense(arrays.gdn_state[i], layout.gdn_state_floats() * kFloatBytes));
-  }
-  for (float* conv : arrays.ple_conv) {
-    items.push_back(Dense(conv, layout.ple_conv_floats() * kFloatBytes));
-  }
-  for (std::int32_t* context : arrays.ple_context) {
-    items.push_back(Dense(context, layout.ple_context * kIdBytes));
-  }
-  for (float* ring : arrays.index_ring) {
-    items.push_back(Dense(ring, layout.ring_floats() * kFloatBytes));
+  for (const StateArray& array : layout.arrays()) {
+    items.push_back({reinterpret_cast<unsigned char*>(pack + array.offset), 0, array.bytes});
   }
   return items;
 }
@@ -73,8 +55,9 @@ std::vector<Items> BlockItems(std::byte* pools, const KvCachePlan& cache) {
   return items;
 }
 
-/// The same items one after another in the pack, where item i of each follows `stride` bytes later.
-std::vector<Items> Packed(const std::vector<Items>& items, std::byte* pack, std::int64_t stride) {
+/// The pieces of a block one after another in the pack, block i `stride` bytes behind block i - 1.
+std::vector<Items> PackedBlocks(const std::vector<Items>& items, std::byte* pack,
+                                std::int64_t stride) {
   std::vector<Items> packed;
   auto* next = reinterpret_cast<unsigned char*>(pack);
   for (const Items& item : items) {
@@ -109,35 +92,34 @@ class CopyList {
 /// At least the length of the list.
 std::int64_t CopyCount(const StateLayout& layout, const KvCachePlan& cache) {
   constexpr std::int64_t kStateSets = 6, kBlockSets = 3;
-  return kStateSets * (2 * layout.gdn_layers + 2 * layout.ple_layers + layout.index_rings) +
-         kBlockSets * 2 * cache.layers;
+  return kStateSets * std::ssize(layout.arrays()) + kBlockSets * 2 * cache.layers;
 }
 
 }  // namespace
 
-StateMemory DeviceState::Take(Arena& arena, const StateLayout& layout,
-                              const ExecutorLimits& limits) {
+StateMemory DeviceState::Take(Arena& arena, const ExecutorLimits& limits) {
   StateMemory memory;
-  slots_ = TakeStates(arena, layout, limits.slots + 1);
+  slots_ = TakeStates(arena, layout_, limits.slots + 1);
   memory.states = arena.bytes();
-  trails_ = TakeStates(arena, WithoutRings(layout), std::int64_t{limits.slots} * limits.drafts);
+  trails_ = TakeStates(arena, recurrent_, std::int64_t{limits.slots} * limits.drafts);
   memory.rollback = arena.bytes() - memory.states;
   saturation_ = arena.Take<unsigned long long>(2 * limits.cache.layers);
-  pack_ = arena.Take<std::byte>(std::max(layout.bytes(), kPackBlocks * limits.cache.block_bytes()));
-  copy_arrays_ = arena.Take<CopyArray>(CopyCount(layout, limits.cache));
+  pack_ =
+      arena.Take<std::byte>(std::max(layout_.bytes(), kPackBlocks * limits.cache.block_bytes()));
+  copy_arrays_ = arena.Take<CopyArray>(CopyCount(layout_, limits.cache));
   memory.other = arena.bytes() - memory.states - memory.rollback;
   return memory;
 }
 
 StateMemory DeviceState::Plan(const StateLayout& layout, const ExecutorLimits& limits) {
   Arena arena;
-  return DeviceState().Take(arena, layout, limits);
+  return DeviceState(layout).Take(arena, limits);
 }
 
 Result<DeviceState> DeviceState::Create(Device& device, DeviceStream& stream,
                                         const StateLayout& layout, const ExecutorLimits& limits,
                                         std::vector<StoreScales> scales) {
-  DeviceState state;
+  DeviceState state(layout);
   state.cache_ = limits.cache;
   state.scales_ = std::move(scales);
   state.empty_slot_ = limits.slots;
@@ -147,35 +129,43 @@ Result<DeviceState> DeviceState::Create(Device& device, DeviceStream& stream,
   KV8_ASSIGN_OR_RETURN(state.memory_,
                        device.Allocate(Plan(layout, limits).total(), "recurrent states"));
   Arena arena(state.memory_.data());
-  state.Take(arena, layout, limits);
-  KV8_RETURN_IF_ERROR(state.Upload(stream, layout));
+  state.Take(arena, limits);
+  KV8_RETURN_IF_ERROR(state.Upload(stream));
   return state;
 }
 
 /// Empty states and the list of copies.
-Result<void> DeviceState::Upload(DeviceStream& stream, const StateLayout& layout) {
+Result<void> DeviceState::Upload(DeviceStream& stream) {
   KV8_RETURN_IF_ERROR(stream.Fill(memory_.data(), std::byte{0}, memory_.bytes()));
-  const std::vector<TokenId> eos(static_cast<std::size_t>((empty_slot_ + 1) * layout.ple_context),
-                                 layout.eos);
-  for (std::int32_t* context : slots_.ple_context) {
-    KV8_RETURN_IF_ERROR(stream.Copy(context, eos.data(), std::ssize(eos) * kIdBytes));
+  std::vector<TokenId> eos;  // outlives the copies
+  for (int i = 0; i < layout_.Layers(StateKind::kPleContext); ++i) {
+    const std::int64_t bytes = (empty_slot_ + 1) * layout_.Of(StateKind::kPleContext, i).bytes;
+    eos.resize(static_cast<std::size_t>(bytes) / sizeof(TokenId), layout_.eos());
+    KV8_RETURN_IF_ERROR(stream.Copy(Slots<TokenId>(StateKind::kPleContext, i), eos.data(), bytes));
   }
-  const std::vector<Items> states = StateItems(slots_, layout);
-  const std::vector<Items> trails = StateItems(trails_, layout);
+  const std::vector<Items> states = StateItems(slots_, layout_);
+  const std::vector<Items> trails = StateItems(trails_, recurrent_);
   const std::vector<Items> blocks = BlockItems(pools_.data(), cache_);
-  const std::vector<Items> packed_state = Packed(states, pack_, 0);
-  const std::vector<Items> packed_blocks = Packed(blocks, pack_, cache_.block_bytes());
-  const auto gdn = static_cast<std::size_t>(2 * layout.gdn_layers);
+  const std::vector<Items> packed_state = PackedState(layout_, pack_);
+  const std::vector<Items> packed_blocks = PackedBlocks(blocks, pack_, cache_.block_bytes());
   CopyList list(copy_arrays_);
   copies_ = {.state_to_state = list.Add(states, states),
              .state_to_pack = list.Add(states, packed_state),
              .pack_to_state = list.Add(packed_state, states),
              .trail_to_state = list.Add(trails, states),
              .trail_to_pack = list.Add(trails, packed_state),
-             .state_to_trail = list.Add(std::span(states).first(gdn), trails),
+             .gdn_to_trail = {},
              .block_to_block = list.Add(blocks, blocks),
              .block_to_pack = list.Add(blocks, packed_blocks),
              .pack_to_block = list.Add(packed_blocks, blocks)};
+  for (int i = 0; i < layout_.Layers(StateKind::kGdnState); ++i) {
+    std::vector<Items> from, to;
+    for (const StateKind kind : {StateKind::kGdnConv, StateKind::kGdnState}) {
+      from.push_back(states[layout_.IndexOf(kind, i)]);
+      to.push_back(trails[recurrent_.IndexOf(kind, i)]);
+    }
+    copies_.gdn_to_trail.push_back(list.Add(from, to));
+  }
   KV8_RETURN_IF_ERROR(
       stream.Copy(copy_arrays_, list.arrays.data(),
                   std::ssize(list.arrays) * static_cast<std::int64_t>(sizeof(CopyArray))));

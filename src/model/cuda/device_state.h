@@ -7,35 +7,26 @@
 #include "device/arena.h"
 #include "device/device.h"
 #include "kvcache/kv_cache.h"
-#include "kvcache/sequence_state.h"
+#include "kvcache/state_layout.h"
 #include "model/executor.h"
 #include "ops/cuda/device_types.h"
 #include "ops/cuda/slots.h"
 
 namespace kv8::cuda {
 
-/// Arrays of one kind of state, by layer.
-struct StateArrays {
-  std::vector<float*> gdn_conv, gdn_state, ple_conv, index_ring;
-  std::vector<std::int32_t*> ple_context;
-};
-
 /// Arrays that are copied together.
 struct CopySet {
   const CopyArray* arrays = nullptr;  // device memory
   std::int32_t count = 0;
   std::int64_t largest = 0;  // item's bytes
-
-  /// Arrays [first, first + n).
-  CopySet Part(std::int32_t first, std::int32_t n) const { return {arrays + first, n, largest}; }
 };
 
-/// Every copy between arrays of the state. `pack` is a state or a block in a row, as
-/// SequenceState::CopyOut and KvCache::CopyOut have it.
+/// Every copy between arrays of the state. `pack` is a packed state, or a block as KvCache::CopyOut
+/// has it.
 struct StateCopies {
   CopySet state_to_state, state_to_pack, pack_to_state;
   CopySet trail_to_state, trail_to_pack;
-  CopySet state_to_trail;  // per GDN layer: convolution, recurrence; nothing else
+  std::vector<CopySet> gdn_to_trail;  // by GDN layer
   CopySet block_to_block, block_to_pack, pack_to_block;
 };
 
@@ -58,8 +49,16 @@ class DeviceState {
   static Result<DeviceState> Create(Device& device, DeviceStream& stream, const StateLayout& layout,
                                     const ExecutorLimits& limits, std::vector<StoreScales> scales);
 
-  const StateArrays& slots() const { return slots_; }
-  const StateArrays& trails() const { return trails_; }  // [slots * drafts]; no index rings
+  /// A layer's array, [slots + 1] of StateLayout's.
+  template <class T>
+  T* Slots(StateKind kind, int layer) const {
+    return reinterpret_cast<T*>(slots_[layout_.IndexOf(kind, layer)]);
+  }
+  /// The same of the states to go back to, [slots * drafts]; there are no index rings.
+  template <class T>
+  T* Trails(StateKind kind, int layer) const {
+    return reinterpret_cast<T*>(trails_[recurrent_.IndexOf(kind, layer)]);
+  }
   const StateCopies& copies() const { return copies_; }
   /// A slot behind those in use, whose sequence stays empty.
   std::int32_t empty_slot() const { return empty_slot_; }
@@ -70,16 +69,18 @@ class DeviceState {
   std::byte* pack() const { return pack_; }
 
  private:
-  DeviceState() = default;
-  StateMemory Take(Arena& arena, const StateLayout& layout, const ExecutorLimits& limits);
-  Result<void> Upload(DeviceStream& stream, const StateLayout& layout);
+  explicit DeviceState(const StateLayout& layout)
+      : layout_(layout), recurrent_(layout.Recurrent()) {}
+  StateMemory Take(Arena& arena, const ExecutorLimits& limits);
+  Result<void> Upload(DeviceStream& stream);
 
+  StateLayout layout_, recurrent_;
   KvCachePlan cache_;
   std::vector<StoreScales> scales_;
   std::int32_t empty_slot_ = 0;
-  DeviceMemory pools_;   // all K/V pools, then all index pools
-  DeviceMemory memory_;  // all else
-  StateArrays slots_, trails_;
+  DeviceMemory pools_;                      // all K/V pools, then all index pools
+  DeviceMemory memory_;                     // all else
+  std::vector<std::byte*> slots_, trails_;  // as the layouts have them
   StateCopies copies_;
   unsigned long long* saturation_ = nullptr;
   std::byte* pack_ = nullptr;
