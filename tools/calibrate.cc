@@ -14,7 +14,8 @@ namespace kv8 {
 namespace {
 
 struct CalibrateOptions {
-  CalibrationModel model;
+  std::filesystem::path model;
+  DeviceFlags device;
   CalibrationOptions calibration;
   std::vector<std::filesystem::path> merge;
   int save_seconds = 30;
@@ -105,7 +106,11 @@ Result<CalibrationReport> Measure(const CalibrateOptions& options) {
   calibration.save_interval = std::chrono::seconds(options.save_seconds);
   CatchInterrupts();
   ProgressPrinter printer;
-  return CalibrateModel(options.model, calibration, [&](const CalibrationProgress& progress) {
+  const CalibrationModel model{.dir = options.model,
+                               .device = options.device.kind(),
+                               .backend = options.device.backend,
+                               .threads = options.device.threads};
+  return CalibrateModel(model, calibration, [&](const CalibrationProgress& progress) {
     if (!options.quiet) printer.Show(progress);
     return !Interrupted();
   });
@@ -121,7 +126,7 @@ Result<void> Calibrate(const CalibrateOptions& options) {
 /// What to measure: --model and --corpus, with the limits.
 void AddMeasureFlags(CLI::App& app, CalibrateOptions& options) {
   CalibrationOptions& calibration = options.calibration;
-  auto* const model = app.add_option("--model", options.model.dir, "Checkpoint directory");
+  auto* const model = app.add_option("--model", options.model, "Checkpoint directory");
   auto* const corpus = app.add_option("--corpus", calibration.corpus,
                                       R"(JSON Lines with {"text": ...} or {"token_ids": [...]})");
   auto* const merge = app.add_option("--merge", options.merge, "Merge these reports instead");
@@ -158,12 +163,7 @@ CommandRun SetUpCalibrate(CLI::App& app) {
   app.add_option("--output", options->calibration.output, "Report to write; must not exist")
       ->required()
       ->check(NotEmpty());
-  app.add_option("--backend", options->model.backend,
-                 "Implementation of the ops: simd or reference")
-      ->capture_default_str();
-  app.add_option("--threads", options->model.threads, "Threads; 0: one per hardware thread")
-      ->check(WholeNumberWithin(0, 1024))
-      ->capture_default_str();
+  AddDeviceFlags(app, options->device);
   app.add_flag("--quiet", options->quiet, "No progress on standard error");
   AddJsonFlag(app, options->json);
   app.final_callback([&app] {

@@ -35,6 +35,20 @@ KvDType DTypeOf(const std::string& name) {
 
 }  // namespace
 
+void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
+  app.add_option("--device", flags.name,
+                 "Where the model runs: cpu or cuda, the first NVIDIA GPU that is visible")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option(
+      "--backend", flags.backend,
+      "Implementation of the ops: simd (default) or reference on the CPU, native (default) "
+      "or sm70, the V100's code, on a GPU");
+  app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
+      ->check(WholeNumberWithin(0, 1024))
+      ->capture_default_str();
+}
+
 void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("--model", flags.model, "Checkpoint directory, or a materialized one")
       ->required()
@@ -51,17 +65,7 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
   app.add_option("--kv-memory", flags.kv_memory,
                  "Bytes for the cache; default: what --max-model-len needs")
       ->check(WholeNumberWithin(1, INT64_MAX));
-  app.add_option("--device", flags.device,
-                 "Where the model runs: cpu or cuda, the first NVIDIA GPU that is visible")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option(
-      "--backend", flags.backend,
-      "Implementation of the ops: simd (default) or reference on the CPU, native (default) "
-      "or sm70, the V100's code, on a GPU");
-  app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
-      ->check(WholeNumberWithin(0, 1024))
-      ->capture_default_str();
+  AddDeviceFlags(app, flags.device);
 }
 
 Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens) {
@@ -75,9 +79,9 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.max_num_seqs = flags.max_num_seqs;
   options.prefix_cache_memory = flags.prefix_cache_memory;
   options.cache_generated = flags.cache_generated;
-  options.device = flags.device == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
-  options.threads = flags.threads;
-  options.backend = flags.backend;
+  options.device = flags.device.kind();
+  options.threads = flags.device.threads;
+  options.backend = flags.device.backend;
   return Engine::Create(options);
 }
 

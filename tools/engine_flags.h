@@ -14,13 +14,23 @@
 
 namespace kv8 {
 
+/// Where the model runs.
+struct DeviceFlags {
+  std::string name = "cpu";
+  std::string backend;  // empty: the device's default
+  int threads = 0;
+
+  DeviceKind kind() const { return name == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu; }
+};
+
+/// Declares --device, --backend and --threads.
+void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
+
 struct EngineFlags {
   std::filesystem::path model;
   std::filesystem::path scale_pack;  // empty: the checkpoint's own scales, if it has some
   std::string kv_cache_dtype = "fp16";
-  std::string device = "cpu";
-  std::string backend;  // empty: the device's default
-  int threads = 0;
+  DeviceFlags device;
   int speculative_tokens = 0;
   std::int64_t max_model_len = 0;  // 0: what the request needs
   std::optional<std::int64_t> kv_memory;
@@ -29,8 +39,8 @@ struct EngineFlags {
   bool cache_generated = false;
 };
 
-/// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device,
-/// --backend and --threads.
+/// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory and those of
+/// AddDeviceFlags.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
 
 /// An engine for max_num_seqs sequences of `needed_tokens` (0: the checkpoint's limit), unless

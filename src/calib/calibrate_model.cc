@@ -13,12 +13,16 @@ Result<CalibrationReport> CalibrateModel(const CalibrationModel& model,
                                          const ProgressFn& progress) {
   KV8_RETURN_IF_ERROR(CheckReportOutput(options.output));
   // The source's cache type stays out of it: both passes make caches of their own.
-  KV8_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadedModel::Open({.dir = model.dir}));
+  KV8_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                       LoadedModel::Open({.dir = model.dir, .with_draft = std::nullopt}));
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model.dir / "tokenizer.json"));
   const auto hardware = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  ThreadPool pool(model.threads > 0 ? model.threads : hardware);
-  return Calibrate({loaded.checkpoint(), loaded.model(), tokenizer, model.backend, pool}, options,
-                   progress);
+  return Calibrate({.model = loaded,
+                    .tokenizer = tokenizer,
+                    .device = model.device,
+                    .backend = model.backend,
+                    .threads = model.threads > 0 ? model.threads : hardware},
+                   options, progress);
 }
 
 }  // namespace kv8

@@ -10,9 +10,10 @@ namespace kv8 {
 
 /// What to measure, and with what.
 struct CalibrationModel {
-  std::filesystem::path dir;     // checkpoint with its tokenizer.json
-  std::string backend = "simd";  // see FindOps
-  int threads = 0;               // 0: one per hardware thread
+  std::filesystem::path dir;  // checkpoint with its tokenizer.json
+  DeviceKind device = DeviceKind::kCpu;
+  std::string backend;  // see EngineOptions
+  int threads = 0;      // 0: one per hardware thread
 };
 
 /// Opens everything and runs Calibrate. Errors: those of CheckReportOutput, first of all;

@@ -7,7 +7,7 @@
 
 #include "base/sha256.h"
 #include "calib/document_runner.h"
-#include "calib/kv_observer.h"
+#include "calib/kv_statistics.h"
 #include "calib/partial_state.h"
 #include "calib/report_output.h"
 #include "calib/token_source.h"
@@ -29,7 +29,7 @@ Json ToJson(const std::optional<T>& value) {
 /// Everything a report depends on; paths and thread counts are not among it.
 Result<Json> IdentityOf(const CalibrationInputs& inputs, const CalibrationOptions& options,
                         const std::vector<CorpusFile>& files, const CalibrationReport& report) {
-  const std::filesystem::path dir = inputs.checkpoint.dir();
+  const std::filesystem::path dir = inputs.model.checkpoint().dir();
   KV8_ASSIGN_OR_RETURN(const std::string config, Sha256File(dir / "config.json"));
   KV8_ASSIGN_OR_RETURN(const std::string tokenizer, Sha256File(dir / "tokenizer.json"));
   Json corpus = Json::array();
@@ -39,7 +39,8 @@ Result<Json> IdentityOf(const CalibrationInputs& inputs, const CalibrationOption
               {"index_sha256", report.index_sha256},
               {"kv_weights_sha256", report.kv_weights_sha256},
               {"corpus_sha256", corpus},
-              {"op_backend", inputs.op_backend},
+              {"op_backend",
+               inputs.device == DeviceKind::kCuda ? "cuda " + inputs.backend : inputs.backend},
               {"max_tokens", ToJson(options.max_tokens)},
               {"truncate", ToJson(options.truncate)},
               {"saturation_tokens", ToJson(options.saturation_tokens)}};
@@ -49,7 +50,7 @@ Result<void> CheckOptions(const CalibrationInputs& inputs, const CalibrationOpti
   const auto bad = [](std::string_view flag, std::string what) {
     return Error{Code::kInvalidArgument, std::move(what), std::string(flag), {}};
   };
-  const ModelConfig& config = inputs.checkpoint.config();
+  const ModelConfig& config = inputs.model.model().config();
   if (options.corpus.empty()) return bad("--corpus", "no corpus file is named");
   if (options.max_tokens == 0u) return bad("--max-tokens", "must be at least 1");
   if (options.truncate && (*options.truncate < 1 || *options.truncate > config.max_positions)) {
@@ -60,22 +61,23 @@ Result<void> CheckOptions(const CalibrationInputs& inputs, const CalibrationOpti
     return Error{Code::kMismatch,
                  fmt::format("the tokenizer has {} tokens, the model {}",
                              inputs.tokenizer.vocab_size(), config.vocab),
-                 inputs.checkpoint.dir().string(), "use the checkpoint's own tokenizer.json"};
+                 inputs.model.checkpoint().dir().string(),
+                 "use the checkpoint's own tokenizer.json"};
   }
   return CheckReportOutput(options.output);
 }
 
 CalibrationReport EmptyReport(const CalibrationInputs& inputs,
                               const std::vector<CorpusFile>& files) {
-  const Checkpoint& checkpoint = inputs.checkpoint;
+  const Checkpoint& checkpoint = inputs.model.checkpoint();
   CalibrationReport report;
   report.index_sha256 = checkpoint.index_sha256();
   report.kv_weights_sha256 = checkpoint.KvWeightsSha256();
   report.layer_prefix = checkpoint.layer_prefix();
   report.target_layers = checkpoint.config().layers;
   for (const CorpusFile& file : files) report.corpus_sha256.push_back(file.sha256);
-  for (int i = 0; i < inputs.model.KvLayers(/*with_draft=*/true); ++i) {
-    report.layers.push_back({.layer = inputs.model.LayerOfKv(i)});
+  for (int i = 0; i < inputs.model.model().KvLayers(/*with_draft=*/true); ++i) {
+    report.layers.push_back({.layer = inputs.model.model().LayerOfKv(i)});
   }
   return report;
 }
@@ -104,7 +106,7 @@ class Run {
       std::vector<CorpusFile> files, const ProgressFn& progress)
       : inputs_(inputs),
         options_(options),
-        model_(inputs.model),
+        model_(inputs.model.model()),
         files_(std::move(files)),
         progress_(progress) {}
 
@@ -160,27 +162,35 @@ class Run {
     std::filesystem::remove(PartialPath(options_.output), ignored);
   }
 
-  Result<DocumentRunner> MakeRunner(KvDType dtype, std::vector<StoreScales> scales) const {
-    const auto plan = KvCachePlan::ForTokens(
+  Result<DocumentRunner> MakeRunner(KvDType dtype, std::vector<StoreScales> scales,
+                                    bool observe_kv) const {
+    const KvCachePlan cache = KvCachePlan::ForTokens(
         model_.config().qsa, dtype, model_.KvLayers(/*with_draft=*/true), Limits().document_tokens);
-    KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(plan, std::move(scales)));
-    KV8_ASSIGN_OR_RETURN(const OpTable* const ops, FindOps(inputs_.op_backend));
-    return DocumentRunner(model_, *ops, inputs_.pool, std::move(cache));
+    ExecutorLimits limits{.cache = cache,
+                          .sequence_blocks = cache.blocks,
+                          .max_rows = DocumentRunner::kChunkTokens,
+                          .threads = inputs_.threads,
+                          .scales = std::move(scales),
+                          .observe_kv = observe_kv,
+                          .backend = inputs_.backend};
+    KV8_ASSIGN_OR_RETURN(auto executor, CreateExecutor(inputs_.device, inputs_.model, limits));
+    return DocumentRunner(std::move(executor), cache.blocks, inputs_.model.with_draft());
   }
 
   Result<void> MeasureRanges() {
-    KV8_ASSIGN_OR_RETURN(DocumentRunner runner, MakeRunner(KvDType::kFp32, {}));
-    KvObserver observer(inputs_.pool, state_.report.layers);
-    const auto before = [&](const TokenDocument& document) {
-      observer.BeginDocument(document.category, document.where);
-      return &observer;
-    };
+    const bool on_cpu = inputs_.device == DeviceKind::kCpu;
+    KV8_ASSIGN_OR_RETURN(DocumentRunner runner,
+                         MakeRunner(on_cpu ? KvDType::kFp32 : KvDType::kFp16, {}, true));
+    std::vector<LayerStatistics>& layers = state_.report.layers;
+    std::vector<HeadMagnitudes> heads(layers.size() * 2 *
+                                      static_cast<std::size_t>(model_.config().qsa.kv_heads));
     const auto after = [&](const TokenDocument& document) -> Result<void> {
+      runner.executor().TakeKvMagnitudes(heads);
       state_.report.documents += 1;
       state_.report.tokens += document.ids.size();
-      return observer.status();
+      return AddMagnitudes(heads, {document.category, document.where}, layers);
     };
-    KV8_RETURN_IF_ERROR(RunDocuments(runner, Limits(), totals_.tokens, before, after));
+    KV8_RETURN_IF_ERROR(RunDocuments(runner, Limits(), totals_.tokens, after));
     auto scalable = CheckScalable(state_.report);
     if (!scalable.ok()) RemovePartial();  // to go on would end here again
     return scalable;
@@ -191,16 +201,16 @@ class Run {
     for (const LayerStatistics& layer : state_.report.layers) {
       scales.push_back({ScaleForMaxAbs(layer.k.max_abs), ScaleForMaxAbs(layer.v.max_abs)});
     }
-    KV8_ASSIGN_OR_RETURN(DocumentRunner runner, MakeRunner(KvDType::kE4M3, std::move(scales)));
+    KV8_ASSIGN_OR_RETURN(DocumentRunner runner,
+                         MakeRunner(KvDType::kE4M3, std::move(scales), false));
     std::vector<SaturationCount> counted(state_.report.layers.size());
-    const auto before = [](const TokenDocument&) -> ForwardObserver* { return nullptr; };
     const auto after = [&](const TokenDocument& document) -> Result<void> {
-      AddSaturation(document.ids.size(), runner.cache().saturation(), counted);
+      AddSaturation(document.ids.size(), runner.executor().Saturation(), counted);
       return {};
     };
     TokenLimits limits = Limits();
     limits.total_tokens = SaturationTokens();
-    return RunDocuments(runner, limits, SaturationTokens(), before, after);
+    return RunDocuments(runner, limits, SaturationTokens(), after);
   }
 
   /// Adds what the cache counted since `counted`, and what it stored: `tokens` rows, one less in
@@ -222,10 +232,10 @@ class Run {
     counted = now;
   }
 
-  /// The rest of a pass, from state_.position on. `before` gives each document's observer.
-  template <class Before, class After>
+  /// The rest of a pass, from state_.position on.
+  template <class After>
   Result<void> RunDocuments(DocumentRunner& runner, const TokenLimits& limits, std::uint64_t total,
-                            const Before& before, const After& after) {
+                            const After& after) {
     TokenSource source(files_, inputs_.tokenizer, model_.config().vocab, limits, state_.position);
     const auto tell = [&](std::uint64_t done) {
       return progress_({Name(state_.pass), state_.position.tokens + done, total});
@@ -237,8 +247,10 @@ class Run {
       const auto on_chunk = [&](std::int64_t done) {
         return tell(static_cast<std::uint64_t>(done));
       };
-      if (!runner.Run(document->ids, before(*document), on_chunk)) return Cancelled();
+      KV8_ASSIGN_OR_RETURN(const bool whole, runner.Run(document->ids, on_chunk));
+      if (!whole) return Cancelled();
       KV8_RETURN_IF_ERROR(after(*document));
+      if (runner.executor().failure()) return *runner.executor().failure();
       state_.position = source.position();
       if (Clock::now() - last_save_ >= options_.save_interval) KV8_RETURN_IF_ERROR(Save());
     }

@@ -6,14 +6,12 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "calib/progress.h"
-#include "checkpoint/checkpoint.h"
 #include "kv8/error.h"
-#include "model/model.h"
+#include "model/loaded_model.h"
 #include "scalepack/calibration_report.h"
 #include "text/tokenizer.h"
 
@@ -21,11 +19,11 @@ namespace kv8 {
 
 /// What the measurement runs on. Everything must outlive the call.
 struct CalibrationInputs {
-  const Checkpoint& checkpoint;
-  const Model& model;           // of that checkpoint
-  const Tokenizer& tokenizer;   // the checkpoint's tokenizer.json
-  std::string_view op_backend;  // see FindOps
-  ThreadPool& pool;
+  const LoadedModel& model;    // with its draft head, if it has one
+  const Tokenizer& tokenizer;  // the checkpoint's tokenizer.json
+  DeviceKind device = DeviceKind::kCpu;
+  std::string backend;  // see EngineOptions
+  int threads = 1;
 };
 
 struct CalibrationOptions {
@@ -48,8 +46,9 @@ struct CalibrationOptions {
 using ProgressFn = std::function<bool(const CalibrationProgress&)>;
 
 /// Two passes over the corpus.
-///   Ranges: FP32 cache, so that no rounding feeds back into what is measured; all statistics of K
-///   (after norm and RoPE) and V (as projected), target and draft in one run.
+///   Ranges: FP32 cache on the CPU, so that no rounding feeds back into what is measured, and FP16,
+///   the widest that there is, on a GPU; all statistics of K (after norm and RoPE) and V (as
+///   projected), target and draft in one run.
 ///   Saturation: E4M3 cache with the scales that follow from the first pass; counts what the cache
 ///   store really clips. Not 0 by construction: rounded K and V move the inputs of later layers.
 /// A run that was killed goes on where it last saved when called again with the same inputs, and

@@ -131,6 +131,7 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
   limits.max_rows = options.prefill_chunk + static_cast<std::int64_t>(options.max_num_seqs) *
                                                 (1 + options.speculative_tokens);
   limits.backend = options.backend;
+  limits.scales = model.scales();
   limits.logit_rows = LogitRows(options.max_num_seqs, options.speculative_tokens);
   limits.threads = options.threads > 0
                        ? options.threads

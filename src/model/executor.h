@@ -15,6 +15,7 @@
 #include "kvcache/kv_cache.h"
 #include "model/batch.h"
 #include "model/loaded_model.h"
+#include "ops/head_magnitudes.h"
 #include "tensor/tensor_view.h"
 
 namespace kv8 {
@@ -28,8 +29,10 @@ struct ExecutorLimits {
   std::int64_t max_rows = 512;       // of one pass
   std::int64_t logit_rows = 1;       // of one call
   int threads = 1;
-  std::int64_t device_memory = 0;  // bytes of a GPU that may be taken; 0: all that is free
-  std::string backend;             // of the device's ops, see EngineOptions; empty: the first
+  std::int64_t device_memory = 0;   // bytes of a GPU that may be taken; 0: all that is free
+  std::vector<StoreScales> scales;  // one per K/V layer with kE4M3, else empty
+  bool observe_kv = false;          // counts what is stored: TakeKvMagnitudes
+  std::string backend;              // of the device's ops, see EngineOptions; empty: the first
 };
 
 /// Bytes that an executor takes beside the pools, by owner; known before it takes them.
@@ -37,8 +40,13 @@ struct ExecutorMemory {
   std::int64_t weights = 0;      // copies on a device; the CPU computes on the mapped files
   std::int64_t states = 0;       // recurrent states of all slots
   std::int64_t rollback = 0;     // states that verification may go back to
-  std::int64_t activations = 0;  // of one pass, logits among them
+  std::int64_t activations = 0;  // of one pass, logits among them; what is counted
 };
+
+/// Heads that TakeKvMagnitudes gives.
+inline std::int64_t ObservedHeads(const KvCachePlan& cache) {
+  return cache.layers * 2 * cache.kv.kv_heads;
+}
 
 /// Consecutive tokens of the sequence in one slot; items of a pass follow each other in its rows.
 struct SlotRows {
@@ -121,6 +129,9 @@ class Executor {
   virtual void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) = 0;
   virtual void CopyBlock(BlockId from, BlockId to) = 0;
 
+  /// With ExecutorLimits::observe_kv, what was stored since the last call, and starts anew: per K/V
+  /// layer 2 * kv_heads heads, of K, then of V.
+  virtual void TakeKvMagnitudes(std::span<HeadMagnitudes> to) = 0;
   /// Clipped values so far, per K/V layer.
   virtual std::vector<SaturationCount> Saturation() = 0;
 

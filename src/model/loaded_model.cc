@@ -20,7 +20,7 @@ Result<void> CheckSource(const ModelSource& source, const ModelConfig& config) {
                  source.scale_pack->string(),
                  "add --kv-cache-dtype fp8_e4m3, or leave the scale pack out"};
   }
-  if (source.with_draft && !config.mtp) {
+  if (source.with_draft.value_or(false) && !config.mtp) {
     return Error{Code::kInvalidArgument,
                  "speculation needs an MTP head and this checkpoint has none", source.dir.string(),
                  "run without --speculative-tokens"};
@@ -32,14 +32,16 @@ Result<void> CheckSource(const ModelSource& source, const ModelConfig& config) {
 
 Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
   LoadedModel loaded;
-  loaded.with_draft_ = source.with_draft;
   KV8_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(source.dir));
   loaded.checkpoint_ = std::make_unique<const Checkpoint>(std::move(checkpoint));
-  KV8_RETURN_IF_ERROR(CheckSource(source, loaded.checkpoint_->config()));
+  const ModelConfig& config = loaded.checkpoint_->config();
+  KV8_RETURN_IF_ERROR(CheckSource(source, config));
+  const bool with_draft = source.with_draft.value_or(config.mtp.has_value());
+  loaded.with_draft_ = with_draft;
   if (source.kv_dtype == KvDType::kE4M3) {
     KV8_ASSIGN_OR_RETURN(const KvScales scales,
-                         LoadKvScales(*loaded.checkpoint_, source.scale_pack, source.with_draft));
-    loaded.scales_ = InLayerOrder(scales, source.with_draft);
+                         LoadKvScales(*loaded.checkpoint_, source.scale_pack, with_draft));
+    loaded.scales_ = InLayerOrder(scales, with_draft);
     loaded.scale_pack_id_ = scales.pack_id;
   }
   KV8_ASSIGN_OR_RETURN(Model model, Model::Create(*loaded.checkpoint_));

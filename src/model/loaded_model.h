@@ -19,7 +19,8 @@ struct ModelSource {
   std::filesystem::path dir;                        // checkpoint or materialized view
   std::optional<std::filesystem::path> scale_pack;  // only with an E4M3 cache
   KvDType kv_dtype = KvDType::kFp16;
-  bool with_draft = false;  // the MTP head runs too
+  /// The MTP head runs too; nullopt: where the checkpoint has one.
+  std::optional<bool> with_draft = false;
 };
 
 /// Owns everything that outlives a run. Movable.

@@ -6,6 +6,7 @@
 #include "kv8/error.h"
 #include "ops/gdn.h"
 #include "ops/hyper_connection.h"
+#include "ops/kv_observe.h"
 #include "ops/linear.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
@@ -27,6 +28,7 @@ struct OpTable {
   GdnFn* gdn_prefill;
   GdnFn* gdn_decode;
   KvStoreFn* kv_store;
+  KvObserveFn* kv_observe;
   IndexStoreFn* index_store;
   SelectBlocksFn* select_blocks;
   SparseAttentionFn* sparse_attention;

@@ -1,7 +1,6 @@
 // The calibration report: what `kv8 calibrate` measures and `kv8 pack` turns into scales.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -11,23 +10,9 @@
 
 #include "base/json.h"
 #include "kv8/error.h"
+#include "numeric/log_histogram.h"
 
 namespace kv8 {
-
-/// Histogram of log2|x|: 4,096 equal bins over [-24, 16); values outside go to the first or last
-/// bin; zeros and non-finite values are counted apart.
-struct LogHistogram {
-  static constexpr int kBins = 4096;
-  static constexpr double kLog2Min = -24;
-  static constexpr double kLog2Max = 16;
-
-  /// The bin of |x| = `magnitude`, which must be finite and positive.
-  static int BinOf(double magnitude);
-  /// Upper edge of a bin, as a magnitude.
-  static double UpperEdge(int bin);
-
-  std::array<std::uint64_t, kBins> bins{};
-};
 
 /// Statistics of one side (K or V) of one layer.
 struct SideStatistics {

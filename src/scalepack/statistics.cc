@@ -7,22 +7,6 @@
 #include "scalepack/calibration_report.h"
 
 namespace kv8 {
-namespace {
-
-constexpr double kBinsPerOctave =
-    LogHistogram::kBins / (LogHistogram::kLog2Max - LogHistogram::kLog2Min);
-
-}  // namespace
-
-int LogHistogram::BinOf(double magnitude) {
-  assert(std::isfinite(magnitude) && magnitude > 0);
-  const double bin = std::floor((std::log2(magnitude) - kLog2Min) * kBinsPerOctave);
-  return static_cast<int>(std::clamp(bin, 0.0, static_cast<double>(kBins - 1)));
-}
-
-double LogHistogram::UpperEdge(int bin) {
-  return std::exp2(kLog2Min + (bin + 1) / kBinsPerOctave);
-}
 
 float ScaleForMaxAbs(float max_abs) {
   assert(std::isfinite(max_abs) && max_abs > 0);

@@ -43,6 +43,7 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
   limits.max_rows = kMaxChunk;
   limits.logit_rows = kLogitRows;
   limits.threads = 1;
+  limits.scales = model_->scales();
   if (std::getenv("KV8_TEST_SM70") != nullptr) limits.backend = "sm70";
   if (options.tables_on_host) {
     const ExecutorMemory plan = OrThrow(PlanExecutor(options.device, *model_, limits));

@@ -1,8 +1,6 @@
-#!/ usr / bin / env python3
-""
-    "A peer of sparse attention decode: PyTorch's scaled_dot_product_attention on K/V gathered from the
-    same number of selected pages,
-    released dimensions.Prints Markdown; needs PyTorch and a GPU."""
+#!/usr/bin/env python3
+"""A peer of sparse attention decode: PyTorch's scaled_dot_product_attention on K/V gathered from the
+same number of selected pages, released dimensions. Prints Markdown; needs PyTorch and a GPU."""
 
 import statistics
 

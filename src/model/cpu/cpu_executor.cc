@@ -9,13 +9,14 @@ namespace kv8 {
 namespace {
 
 constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
+constexpr auto kHeadBytes = static_cast<std::int64_t>(sizeof(HeadMagnitudes));
 
 }  // namespace
 
 Result<std::unique_ptr<Executor>> CpuExecutor::Create(const LoadedModel& model,
                                                       const ExecutorLimits& limits) {
   KV8_ASSIGN_OR_RETURN(const OpTable* const ops, FindOps(limits.backend));
-  KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(limits.cache, model.scales()));
+  KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(limits.cache, limits.scales));
   return std::unique_ptr<Executor>(new CpuExecutor(model, limits, *ops, std::move(cache)));
 }
 
@@ -37,6 +38,9 @@ CpuExecutor::CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits,
   streams_.resize(static_cast<std::size_t>(limits.max_rows * width_));
   token_streams_.resize(static_cast<std::size_t>(limits.logit_rows * width_));
   logits_.resize(static_cast<std::size_t>(limits.logit_rows * model_.config().vocab));
+  if (limits.observe_kv) {
+    magnitudes_.resize(static_cast<std::size_t>(ObservedHeads(limits.cache)));
+  }
   if (!model.with_draft()) return;
   draft_input_.resize(streams_.size());
   draft_streams_.resize(streams_.size());
@@ -47,11 +51,12 @@ ExecutorMemory CpuExecutor::Plan(const LoadedModel& model, const ExecutorLimits&
   const StateLayout layout = model.model().SequenceLayout(model.with_draft());
   const std::int64_t width = model.model().stream_width();
   const std::int64_t streams = limits.max_rows * width * (model.with_draft() ? 3 : 1);
+  const std::int64_t observed = limits.observe_kv ? ObservedHeads(limits.cache) * kHeadBytes : 0;
   const std::int64_t logits = limits.logit_rows * (width + config.vocab);
   return {.states = layout.bytes() * limits.slots,
           .rollback = layout.Recurrent().bytes() * limits.slots * limits.drafts,
-          .activations =
-              Workspace::PlannedBytes(config, limits.max_rows) + (streams + logits) * kFloatBytes};
+          .activations = Workspace::PlannedBytes(config, limits.max_rows) +
+                         (streams + logits) * kFloatBytes + observed};
 }
 
 ExecutorMemory CpuExecutor::memory() const {
@@ -62,7 +67,8 @@ ExecutorMemory CpuExecutor::memory() const {
                              draft_input_.size() + draft_streams_.size();
   return {.states = bytes(states_),
           .rollback = bytes(trails_),
-          .activations = workspace_.bytes() + static_cast<std::int64_t>(floats) * kFloatBytes};
+          .activations = workspace_.bytes() + static_cast<std::int64_t>(floats) * kFloatBytes +
+                         std::ssize(magnitudes_) * kHeadBytes};
 }
 
 std::span<SequenceState> CpuExecutor::Trail(int slot, std::int64_t count) {
@@ -144,6 +150,11 @@ void CpuExecutor::LoadStreams(std::span<const float> from, std::int64_t row) {
 void CpuExecutor::SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) {
   std::ranges::copy(State(slot).packed(), to.begin());
   if (kept) std::ranges::copy(Trail(slot, *kept).back().packed(), to.begin());
+}
+
+void CpuExecutor::TakeKvMagnitudes(std::span<HeadMagnitudes> to) {
+  std::ranges::copy(magnitudes_, to.begin());
+  std::ranges::fill(magnitudes_, HeadMagnitudes{});
 }
 
 void CpuExecutor::SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) {

@@ -32,6 +32,7 @@ class CpuExecutor final : public Executor {
   void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
   void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) override;
   void CopyBlock(BlockId from, BlockId to) override { cache_.CopyBlock(from, to); }
+  void TakeKvMagnitudes(std::span<HeadMagnitudes> to) override;
   std::vector<SaturationCount> Saturation() override { return cache_.saturation(); }
 
  private:
@@ -42,7 +43,13 @@ class CpuExecutor final : public Executor {
   /// The states kept for the first `count` rows of a slot.
   std::span<SequenceState> Trail(int slot, std::int64_t count);
   std::span<const SequenceRows> Sequences(std::span<const SlotRows> items, bool with_trail);
-  CpuContext Context() { return CpuContext{ops_, OpContext{pool_}, cache_, workspace_}; }
+  CpuContext Context() {
+    return {.ops = ops_,
+            .op_context = {pool_},
+            .cache = cache_,
+            .workspace = workspace_,
+            .magnitudes = magnitudes_};
+  }
   /// Logits of the rows of `streams`.
   Matrix Head(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
               const HyperConnectionWeights& mixer);
@@ -69,6 +76,7 @@ class CpuExecutor final : public Executor {
   AlignedVector<float> logits_;         // [logit_rows,V]
   AlignedVector<float> draft_input_;    // [max_rows,S*H]; empty without a draft head
   AlignedVector<float> draft_streams_;  // [max_rows,S*H]; likewise
+  std::vector<HeadMagnitudes> magnitudes_;
 };
 
 }  // namespace kv8

@@ -210,6 +210,12 @@ Result<void> CpuSteps::StoreKeyValue(const QsaLayerWeights& weights, const Layer
 
 Result<void> CpuSteps::ObserveKeyValue(const LayerSpec& layer) {
   if (context_.observer != nullptr) context_.observer->OnKeyValue(layer.number, w_.key, w_.value);
+  if (context_.magnitudes.empty()) return {};
+  const int heads = config_.qsa.kv_heads;
+  const auto count = static_cast<std::size_t>(2 * heads);
+  context_.ops.kv_observe(
+      context_.op_context, heads, w_.key, w_.value,
+      context_.magnitudes.subspan(static_cast<std::size_t>(layer.kv_layer) * count, count));
   return {};
 }
 

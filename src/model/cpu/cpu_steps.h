@@ -17,6 +17,8 @@ struct CpuContext {
   KvCache& cache;
   Workspace& workspace;
   ForwardObserver* observer = nullptr;
+  /// Per K/V layer 2 * kv_heads, or empty: nothing is counted.
+  std::span<HeadMagnitudes> magnitudes = {};
 };
 
 /// One pass; every step is done when it returns.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/forward.h"
+#include "numeric/log_histogram.h"
 
 namespace kv8::cuda {
 
@@ -75,8 +76,7 @@ Result<void> CudaExecutor::TakeWeights(const DeviceMemoryPlan& plan, bool tables
 }
 
 Result<void> CudaExecutor::TakeBuffers() {
-  KV8_ASSIGN_OR_RETURN(DeviceState state,
-                       DeviceState::Create(*device_, stream_, layout_, limits_, loaded_.scales()));
+  KV8_ASSIGN_OR_RETURN(DeviceState state, DeviceState::Create(*device_, stream_, layout_, limits_));
   state_ = std::move(state);
   KV8_ASSIGN_OR_RETURN(PassBlock block,
                        PassBlock::Create(*device_, limits_, model_.config().qsa.block_tokens));
@@ -121,6 +121,11 @@ Result<void> CudaExecutor::WriteConstants(std::int64_t rows) {
       copy(work_.streams, work_.token_streams), copy(work_.draft_streams, work_.token_streams),
       copy(work_.streams, work_.draft_input), copy(work_.draft_streams, work_.draft_input)};
   KV8_RETURN_IF_ERROR(stream_.Copy(work_.gathers, gathers.data(), sizeof(gathers)));
+  if (limits_.observe_kv) {
+    const auto cells = Log2Bins::Get().cells();
+    KV8_RETURN_IF_ERROR(stream_.Copy(work_.magnitudes.cells, cells.data(),
+                                     static_cast<std::int64_t>(cells.size_bytes())));
+  }
   const std::vector<float> ones(
       static_cast<std::size_t>(loaded_.with_draft() ? rows * model_.config().streams : 0), 1.0f);
   KV8_RETURN_IF_ERROR(stream_.Copy(work_.ones, ones.data(),

@@ -41,6 +41,7 @@ class CudaExecutor final : public Executor {
   void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
   void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) override;
   void CopyBlock(BlockId from, BlockId to) override;
+  void TakeKvMagnitudes(std::span<HeadMagnitudes> to) override;
   std::vector<SaturationCount> Saturation() override;
 
  private:

@@ -125,6 +125,14 @@ void CudaExecutor::CopyBlock(BlockId from, BlockId to) {
   Guard([&] { return Copy(state_->copies().block_to_block, {&pair, 1}); });
 }
 
+void CudaExecutor::TakeKvMagnitudes(std::span<HeadMagnitudes> to) {
+  Guard([&]() -> Result<void> {
+    const auto bytes = static_cast<std::int64_t>(to.size_bytes());
+    KV8_RETURN_IF_ERROR(Read(to.data(), work_.magnitudes.heads, bytes));
+    return stream_.Fill(work_.magnitudes.heads, std::byte{0}, bytes);
+  });
+}
+
 std::vector<SaturationCount> CudaExecutor::Saturation() {
   std::vector<SaturationCount> counts(static_cast<std::size_t>(limits_.cache.layers));
   static_assert(sizeof(SaturationCount) == 2 * sizeof(unsigned long long));

@@ -284,9 +284,22 @@ Result<void> CudaSteps::StoreKeyValue(const QsaLayerWeights& weights, const Laye
                           .kv = m_.state.Kv(kv_layer),
                           .index = m_.state.Index(kv_layer),
                           .index_ring = m_.state.Slots<float>(StateKind::kIndexRing, kv_layer),
+                          .key_out = w_.magnitudes.heads != nullptr ? w_.qsa.key : nullptr,
                           .query = w_.qsa.query,
                           .index_query = w_.qsa.index_query,
                           .saturation = m_.state.saturation(kv_layer)});
+}
+
+Result<void> CudaSteps::ObserveKeyValue(const LayerSpec& layer) {
+  if (w_.magnitudes.heads == nullptr) return {};
+  const QsaConfig& q = m_.config.qsa;
+  return m_.ops.KvObserve(stream_, {.rows = m_.block.rows(shape_),
+                                    .key = w_.qsa.key,
+                                    .value = w_.qsa.value,
+                                    .heads = q.kv_heads,
+                                    .dim = q.head_dim,
+                                    .cells = w_.magnitudes.cells,
+                                    .out = w_.magnitudes.heads + layer.kv_layer * 2 * q.kv_heads});
 }
 
 Result<void> CudaSteps::Attend(const QsaLayerWeights& weights, const LayerSpec& layer) {

@@ -36,7 +36,7 @@ class CudaSteps final : public Steps {
   Result<void> Gdn(const GdnLayerWeights& weights, const LayerSpec& layer) override;
   Result<void> ProjectAttention(const QsaLayerWeights& weights) override;
   Result<void> StoreKeyValue(const QsaLayerWeights& weights, const LayerSpec& layer) override;
-  Result<void> ObserveKeyValue(const LayerSpec&) override { return {}; }
+  Result<void> ObserveKeyValue(const LayerSpec& layer) override;
   Result<void> Attend(const QsaLayerWeights& weights, const LayerSpec& layer) override;
   Result<void> Experts(const MoeWeights& weights) override;
   Result<void> Reduce() override { return {}; }  // there is one rank

@@ -14,7 +14,8 @@ WorkspaceSize WorkspaceSizeFor(const LoadedModel& model, const ExecutorLimits& l
           .prefill_slices = limits.slots,
           .logit_rows = PaddedRows(limits.logit_rows),
           .max_blocks = limits.sequence_blocks * limits.cache.index.keys_per_block,
-          .with_draft = model.with_draft()};
+          .with_draft = model.with_draft(),
+          .observed_heads = limits.observe_kv ? ObservedHeads(limits.cache) : 0};
 }
 
 Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const LoadedModel& model,

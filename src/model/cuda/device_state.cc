@@ -117,11 +117,10 @@ StateMemory DeviceState::Plan(const StateLayout& layout, const ExecutorLimits& l
 }
 
 Result<DeviceState> DeviceState::Create(Device& device, DeviceStream& stream,
-                                        const StateLayout& layout, const ExecutorLimits& limits,
-                                        std::vector<StoreScales> scales) {
+                                        const StateLayout& layout, const ExecutorLimits& limits) {
   DeviceState state(layout);
   state.cache_ = limits.cache;
-  state.scales_ = std::move(scales);
+  state.scales_ = limits.scales;
   state.empty_slot_ = limits.slots;
   KV8_ASSIGN_OR_RETURN(
       state.pools_,

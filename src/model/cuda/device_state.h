@@ -45,9 +45,9 @@ class DeviceState {
   static constexpr std::int64_t kPackBlocks = 16;
 
   static StateMemory Plan(const StateLayout& layout, const ExecutorLimits& limits);
-  /// Takes pools and states, all empty. `scales` as in KvCache::Create.
+  /// Takes pools and states, all empty.
   static Result<DeviceState> Create(Device& device, DeviceStream& stream, const StateLayout& layout,
-                                    const ExecutorLimits& limits, std::vector<StoreScales> scales);
+                                    const ExecutorLimits& limits);
 
   /// A layer's array, [slots + 1] of StateLayout's.
   template <class T>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "numeric/log_histogram.h"
 #include "ops/cuda/argmax.h"
 #include "ops/cuda/gdn.h"
 #include "ops/cuda/sparse_attention.h"
@@ -100,6 +101,10 @@ DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelConfig& config,
   w.best_tokens = arena.Take<std::int32_t>(size.logit_rows);
   TakeChoice(arena, size.logit_rows, w);
   w.gathers = arena.Take<CopyArray>(4);
+  if (size.observed_heads > 0) {
+    w.magnitudes.cells = arena.Take<MagnitudeCell>(std::ssize(Log2Bins::Get().cells()));
+    w.magnitudes.heads = arena.Take<HeadMagnitudes>(size.observed_heads);
+  }
   w.x = arena.Take<float>(mixed_rows * config.hidden);
   w.y = arena.Take<float>(size.rows * config.hidden);
   w.inject = arena.Take<float>(mixed_rows * config.streams);

@@ -6,6 +6,7 @@
 #include "checkpoint/model_config.h"
 #include "device/arena.h"
 #include "ops/cuda/choose_tokens.h"
+#include "ops/cuda/kv_observe.h"
 #include "ops/cuda/slots.h"
 
 namespace kv8::cuda {
@@ -20,6 +21,7 @@ struct WorkspaceSize {
   std::int64_t logit_rows = 0;      // of one call
   std::int64_t max_blocks = 0;      // selectable blocks of the longest sequence
   bool with_draft = false;
+  std::int64_t observed_heads = 0;  // ObservedHeads when K and V are counted
 };
 
 /// T rows, S streams, H hidden, W = S*H; scratch of blocks that never run at once shares its place.
@@ -42,8 +44,12 @@ struct DeviceWorkspace {
     ChoiceRow* state;
   } choice;            // of ChooseTokens
   CopyArray* gathers;  // [4] between streams: see CudaExecutor
-  float *x, *y;        // [T,H] input and output of a block
-  float* inject;       // [T,S]
+  struct {
+    MagnitudeCell* cells;   // of Log2Bins
+    HeadMagnitudes* heads;  // [observed heads]; both null where nothing is counted
+  } magnitudes;
+  float *x, *y;   // [T,H] input and output of a block
+  float* inject;  // [T,S]
   struct {
     float *normed, *parts, *low;  // [T,W], [T,W], [T,r]
   } hyper;

@@ -4,6 +4,7 @@
 
 #include "ops/gdn.h"
 #include "ops/hyper_connection.h"
+#include "ops/kv_observe.h"
 #include "ops/linear.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
@@ -22,6 +23,7 @@ HyperCombineFn HyperCombine;
 GdnFn GdnPrefill;
 GdnFn GdnDecode;
 KvStoreFn KvStore;
+KvObserveFn KvObserve;
 IndexStoreFn IndexStore;
 SelectBlocksFn SelectBlocks;
 SparseAttentionFn SparseAttention;

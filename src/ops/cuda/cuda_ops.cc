@@ -4,12 +4,18 @@
 
 #include "base/checked.h"
 #include "kvcache/layout.h"
+#include "numeric/log_histogram.h"
 #include "ops/cuda/device_code.h"
 #include "ops/cuda/no_kernel.h"
 
 namespace kv8::cuda {
 namespace {
 
+static_assert(kMagnitudeBins == LogHistogram::kBins &&
+              kMagnitudeCellShift == Log2Bins::kCellShift &&
+              kMagnitudeLowestBits == Log2Bins::kLowestBits &&
+              kMagnitudeHighestBits == Log2Bins::kHighestBits &&
+              sizeof(MagnitudeCell) == sizeof(Log2Bins::Cell));
 static_assert(kTokensPerBlock == kBlockTokens && kRingTokens == kIndexRingTokens);
 
 constexpr int kBlockTokensOfKernels = 4;  // tokens of a selectable block
@@ -78,6 +84,15 @@ Result<CudaOps> CudaOps::Load(Device& device, CodeChoice choice) {
     }
   }
   return ops;
+}
+
+Result<void> CudaOps::KvObserve(DeviceStream& stream, const KvObserveArgs& args) const {
+  return stream.Launch(Get(KernelId::kKvObserve),
+                       {.grid_x = CeilDiv(args.rows.count, kObserveRows),
+                        .grid_y = args.heads,
+                        .grid_z = 2,
+                        .block = 256},
+                       &args);
 }
 
 Result<void> CudaOps::QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const {

@@ -12,6 +12,7 @@
 #include "ops/cuda/dense.h"
 #include "ops/cuda/gdn.h"
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/kv_observe.h"
 #include "ops/cuda/linear.h"
 #include "ops/cuda/moe.h"
 #include "ops/cuda/ple.h"
@@ -48,6 +49,7 @@ class CudaOps {
   Result<void> Moe(DeviceStream& stream, const MoeArgs& args) const;
   Result<void> Argmax(DeviceStream& stream, const ArgmaxArgs& args) const;
   Result<void> ChooseTokens(DeviceStream& stream, const ChooseTokensArgs& args) const;
+  Result<void> KvObserve(DeviceStream& stream, const KvObserveArgs& args) const;
   Result<void> QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const;
   Result<void> SelectBlocks(DeviceStream& stream, SelectBlocksArgs args) const;
   Result<void> SparseAttention(DeviceStream& stream, const SparseAttentionArgs& args) const;

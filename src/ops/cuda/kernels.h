@@ -11,6 +11,7 @@ namespace kv8::cuda {
 
 /// X(id, source, kernel)
 #define KV8_KERNELS(X)                                                       \
+  X(kKvObserve, "kv_observe", "kv8_kv_observe")                              \
   X(kQsaStore, "qsa_store", "kv8_qsa_store")                                 \
   X(kIndexScores64, "select_blocks", "kv8_index_scores_64")                  \
   X(kIndexScores128, "select_blocks", "kv8_index_scores_128")                \

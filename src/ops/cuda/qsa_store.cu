@@ -173,6 +173,10 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) kv8_qsa_store(const Qs
     if (side == 0) {
       NormTo(shared, LoadHead(from, dim), a.k_gain, dim, a.eps);
       Rotate(shared, a.inv_freq, a.rotary_dim, position);
+      if (a.key_out != nullptr) {
+        WriteFloats(a.key_out + (static_cast<std::int64_t>(row) * heads + kv_head) * dim, shared,
+                    dim);
+      }
     } else {
       for (int d = Lane(); d < dim; d += 32) shared[d] = from[d];
       __syncwarp();

@@ -15,7 +15,8 @@ namespace kv8::cuda {
 /// call
 ///          is not the first token of a selectable block has at most kRingTokens + 1 - block_tokens
 ///          rows in that call: more would take places in the ring that its block still needs.
-/// Effects  writes query, index_query, pools and ring; adds to saturation.
+/// Effects  writes query, index_query, pools, ring and, where it is given, key_out; adds to
+///          saturation.
 /// Order    a row's result depends on its sequence alone.
 struct QsaStoreArgs {
   RowsView rows;
@@ -37,6 +38,7 @@ struct QsaStoreArgs {
   KvPoolView kv;
   IndexPoolView index;
   float* index_ring;               // [sequences,kRingTokens,Di]
+  float* key_out;                  // [T,kv_heads,D] keys after norm and RoPE, may be key; or null
   float* query;                    // [T,query_heads,D]
   float* index_query;              // [T,index_heads,Di]
   unsigned long long* saturation;  // [2]: clipped K, clipped V

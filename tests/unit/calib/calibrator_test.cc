@@ -28,17 +28,17 @@ const ProgressFn kGoOn = [](const CalibrationProgress&) { return true; };
 /// The bundled model, opened for one run.
 struct Bench {
   explicit Bench(int threads = 1)
-      : checkpoint(Checkpoint::Open(kModelDir).value()),
-        model(Model::Create(checkpoint, *FindOps("simd").value()).value()),
+      : model(LoadedModel::Open({.dir = kModelDir, .with_draft = std::nullopt}).value()),
         tokenizer(Tokenizer::Load(kModelDir / "tokenizer.json").value()),
-        pool(threads) {}
+        team(threads) {}
 
-  CalibrationInputs inputs() { return {checkpoint, model, tokenizer, "simd", pool}; }
+  CalibrationInputs inputs() {
+    return {.model = model, .tokenizer = tokenizer, .backend = "simd", .threads = team};
+  }
 
-  Checkpoint checkpoint;
-  Model model;
+  LoadedModel model;
   Tokenizer tokenizer;
-  ThreadPool pool;
+  int team;
 };
 
 std::string Document(std::string_view category, std::string_view text) {

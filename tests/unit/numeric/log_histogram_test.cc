@@ -1,4 +1,4 @@
-#include "calib/log2_bins.h"
+#include "numeric/log_histogram.h"
 
 #include <gtest/gtest.h>
 
