@@ -1,4 +1,4 @@
-// ParseModelConfig and ParseStopIds on any text: no crash, and an accepted configuration keeps the
+// ReadModelSpec and ParseStopIds on any text: no crash, and an accepted configuration keeps the
 // promises that later arithmetic relies on.
 #include <cstdint>
 #include <cstdlib>
@@ -19,9 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto json = kv8::ParseJson({reinterpret_cast<const char*>(data), size}, "input");
   if (!json.ok()) return 0;
   (void)kv8::ParseStopIds(*json, 6144, "input");
-  const auto config = kv8::ParseModelConfig(*json, "input");
+  const auto config = kv8::ReadModelSpec(*json, "input");
   if (!config.ok()) return 0;
-  Require(std::ssize(config->layer_kinds) == config->layers);
+  Require(config->GdnLayers() + config->KvLayers(false) == config->layer_count());
   Require(config->qsa.query_heads % config->qsa.kv_heads == 0);
   Require(config->gdn.value_heads % config->gdn.key_heads == 0);
   Require(config->qsa.rotary_dim % 2 == 0 && config->qsa.rotary_dim <= config->qsa.index_dim);

@@ -61,9 +61,9 @@ struct TokenBytes {
   double index_keys = 0;    // of all these layers; not whole, because tokens share a key
 };
 
-std::array<TokenBytes, 3> BytesPerToken(const ModelConfig& config) {
-  const std::int64_t layers = std::ssize(config.QsaLayers());
-  const std::int64_t draft_layers = config.mtp ? 1 : 0;
+std::array<TokenBytes, 3> BytesPerToken(const ModelSpec& config) {
+  const std::int64_t layers = std::ssize(config.KvLayerNumbers());
+  const std::int64_t draft_layers = config.draft ? 1 : 0;
   const auto row = [&](std::string_view dtype, int kv_bytes, int index_bytes) {
     const std::int64_t per_layer = std::int64_t{kv_bytes} * config.qsa.kv_values_per_token();
     const double keys = index_bytes * config.qsa.index_values_per_token();
@@ -137,13 +137,13 @@ Json ToJson(const PleConfig& ple) {
           {"parts", ple.parts}};
 }
 
-Json ToJson(const ModelConfig& c) {
+Json ToJson(const ModelSpec& c) {
   Json kinds = Json::array();
-  for (const LayerKind kind : c.layer_kinds) {
-    kinds.push_back(kind == LayerKind::kQsa ? "qsa" : "gdn");
+  for (const LayerSpec& layer : c.layers) {
+    kinds.push_back(layer.kind == LayerKind::kQsa ? "qsa" : "gdn");
   }
   return {{"hidden", c.hidden},
-          {"layers", c.layers},
+          {"layers", c.layer_count()},
           {"layer_kinds", std::move(kinds)},
           {"vocab", c.vocab},
           {"max_positions", c.max_positions},
@@ -153,7 +153,7 @@ Json ToJson(const ModelConfig& c) {
           {"qsa", ToJson(c.qsa)},
           {"moe", ToJson(c.moe)},
           {"ple", c.ple ? ToJson(*c.ple) : Json()},
-          {"draft_layers", c.mtp ? 1 : 0}};
+          {"draft_layers", c.draft ? 1 : 0}};
 }
 
 Json ToJson(const std::map<std::string, Group, std::less<>>& groups) {
@@ -200,19 +200,19 @@ Json ToJson(const Checkpoint& checkpoint, bool checked_finite) {
   return out;
 }
 
-std::string ModelText(const ModelConfig& c) {
-  const auto qsa = c.QsaLayers();
+std::string ModelText(const ModelSpec& c) {
+  const auto qsa = c.KvLayerNumbers();
   std::string out = fmt::format(
       "model\n  {} layers of width {} in {} streams, vocabulary {}, up to {} tokens\n"
       "  {} linear-attention layers, {} full-attention layers ({})\n"
       "  attention: {} query heads, {} K/V heads of {}; selects {} tokens in blocks of {}\n"
       "  experts: {}, {} per token, and one shared\n",
-      c.layers, c.hidden, c.streams, c.vocab, c.max_positions, c.layers - std::ssize(qsa),
-      qsa.size(), fmt::join(qsa, ", "), c.qsa.query_heads, c.qsa.kv_heads, c.qsa.head_dim,
+      c.layer_count(), c.hidden, c.streams, c.vocab, c.max_positions, c.GdnLayers(), qsa.size(),
+      fmt::join(qsa, ", "), c.qsa.query_heads, c.qsa.kv_heads, c.qsa.head_dim,
       c.qsa.budget_blocks * c.qsa.block_tokens, c.qsa.block_tokens, c.moe.experts,
       c.moe.experts_per_token);
   if (c.ple) out += fmt::format("  n-gram memory in layers {}\n", fmt::join(c.ple->layers, ", "));
-  return out + fmt::format("  draft head: {}\n", c.mtp ? "yes" : "no");
+  return out + fmt::format("  draft head: {}\n", c.draft ? "yes" : "no");
 }
 
 std::string TensorText(const TensorTotals& totals) {
@@ -229,10 +229,10 @@ std::string TensorText(const TensorTotals& totals) {
 
 std::string ScaleText(const Checkpoint& checkpoint) {
   const auto layers = ListKvScales(checkpoint);
-  const auto total = checkpoint.config().QsaLayers().size();
+  const auto total = checkpoint.config().KvLayerNumbers().size();
   std::string out =
       fmt::format("K/V scales: {} of {} layers", LayersWithScales(layers, false), total);
-  if (checkpoint.config().mtp) {
+  if (checkpoint.config().draft) {
     out += fmt::format(", draft {} of 1", LayersWithScales(layers, true));
   }
   out += "\n";
@@ -245,7 +245,7 @@ std::string ScaleText(const Checkpoint& checkpoint) {
   return out;
 }
 
-std::string TokenBytesText(const ModelConfig& config) {
+std::string TokenBytesText(const ModelSpec& config) {
   std::string out =
       fmt::format("bytes per token{:>15}{:>10}{:>12}\n", "target", "draft", "index keys");
   for (const TokenBytes& row : BytesPerToken(config)) {

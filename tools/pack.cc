@@ -38,7 +38,7 @@ Result<void> Pack(const PackFlags& flags) {
   const PackOptions options{.repo_id = flags.repo_id, .hook = {}};
   KV8_ASSIGN_OR_RETURN(const PackSummary pack,
                        WritePack(report, checkpoint, flags.output, options));
-  if (pack.draft_scales == 0 && checkpoint.config().mtp) {
+  if (pack.draft_scales == 0 && checkpoint.config().draft) {
     Note("the report lacks the draft layer: this pack serves runs without speculation only");
   }
   return flags.json ? WriteJson(ToJson(pack, flags.output)) : WriteText(ToText(pack, flags.output));

@@ -50,7 +50,7 @@ Result<void> CheckOptions(const CalibrationInputs& inputs, const CalibrationOpti
   const auto bad = [](std::string_view flag, std::string what) {
     return Error{Code::kInvalidArgument, std::move(what), std::string(flag), {}};
   };
-  const ModelConfig& config = inputs.model.model().config();
+  const ModelSpec& config = inputs.model.model().spec;
   if (options.corpus.empty()) return bad("--corpus", "no corpus file is named");
   if (options.max_tokens == 0u) return bad("--max-tokens", "must be at least 1");
   if (options.truncate && (*options.truncate < 1 || *options.truncate > config.max_positions)) {
@@ -74,10 +74,10 @@ CalibrationReport EmptyReport(const CalibrationInputs& inputs,
   report.index_sha256 = checkpoint.index_sha256();
   report.kv_weights_sha256 = checkpoint.KvWeightsSha256();
   report.layer_prefix = checkpoint.layer_prefix();
-  report.target_layers = checkpoint.config().layers;
+  report.target_layers = checkpoint.config().layer_count();
   for (const CorpusFile& file : files) report.corpus_sha256.push_back(file.sha256);
-  for (int i = 0; i < inputs.model.model().KvLayers(/*with_draft=*/true); ++i) {
-    report.layers.push_back({.layer = inputs.model.model().LayerOfKv(i)});
+  for (int i = 0; i < inputs.model.model().spec.KvLayers(/*with_draft=*/true); ++i) {
+    report.layers.push_back({.layer = inputs.model.model().spec.LayerOfKv(i)});
   }
   return report;
 }
@@ -119,7 +119,7 @@ class Run {
       KV8_ASSIGN_OR_RETURN(auto saved, LoadPartial(PartialPath(options_.output), identity_));
       if (saved) state_ = std::move(*saved);
     }
-    TokenSource whole(files_, inputs_.tokenizer, model_.config().vocab, Limits());
+    TokenSource whole(files_, inputs_.tokenizer, model_.spec.vocab, Limits());
     KV8_ASSIGN_OR_RETURN(totals_, ScanCorpus(std::move(whole)));
     state_.report.partial_corpus = totals_.left_out;
     return Save();
@@ -141,7 +141,7 @@ class Run {
  private:
   TokenLimits Limits() const {
     TokenLimits limits;
-    limits.document_tokens = options_.truncate.value_or(model_.config().max_positions);
+    limits.document_tokens = options_.truncate.value_or(model_.spec.max_positions);
     limits.truncate = options_.truncate.has_value();
     if (options_.max_tokens) limits.total_tokens = *options_.max_tokens;
     return limits;
@@ -164,16 +164,18 @@ class Run {
 
   Result<DocumentRunner> MakeRunner(KvDType dtype, std::vector<StoreScales> scales,
                                     bool observe_kv) const {
-    const KvCachePlan cache = KvCachePlan::ForTokens(
-        model_.config().qsa, dtype, model_.KvLayers(/*with_draft=*/true), Limits().document_tokens);
+    const KvCachePlan cache =
+        KvCachePlan::ForTokens(model_.spec.qsa, dtype, model_.spec.KvLayers(/*with_draft=*/true),
+                               Limits().document_tokens);
     ExecutorLimits limits{.cache = cache,
                           .sequence_blocks = cache.blocks,
                           .max_rows = DocumentRunner::kChunkTokens,
                           .threads = inputs_.threads,
+                          .with_draft = inputs_.model.with_draft(),
                           .scales = std::move(scales),
                           .observe_kv = observe_kv,
                           .backend = inputs_.backend};
-    KV8_ASSIGN_OR_RETURN(auto executor, CreateExecutor(inputs_.device, inputs_.model, limits));
+    KV8_ASSIGN_OR_RETURN(auto executor, CreateExecutor(inputs_.device, model_, limits));
     return DocumentRunner(std::move(executor), cache.blocks, inputs_.model.with_draft());
   }
 
@@ -183,7 +185,7 @@ class Run {
                          MakeRunner(on_cpu ? KvDType::kFp32 : KvDType::kFp16, {}, true));
     std::vector<LayerStatistics>& layers = state_.report.layers;
     std::vector<HeadMagnitudes> heads(layers.size() * 2 *
-                                      static_cast<std::size_t>(model_.config().qsa.kv_heads));
+                                      static_cast<std::size_t>(model_.spec.qsa.kv_heads));
     const auto after = [&](const TokenDocument& document) -> Result<void> {
       runner.executor().TakeKvMagnitudes(heads);
       state_.report.documents += 1;
@@ -217,10 +219,10 @@ class Run {
   /// the draft layer.
   void AddSaturation(std::size_t tokens, const std::vector<SaturationCount>& now,
                      std::vector<SaturationCount>& counted) {
-    const QsaConfig& qsa = model_.config().qsa;
+    const QsaConfig& qsa = model_.spec.qsa;
     for (std::size_t i = 0; i < now.size(); ++i) {
       LayerStatistics& layer = state_.report.layers[i];
-      const bool draft = layer.layer == model_.config().layers;
+      const bool draft = layer.layer == model_.spec.layer_count();
       const std::uint64_t values = (tokens - (draft ? 1 : 0)) *
                                    static_cast<std::uint64_t>(qsa.kv_heads) *
                                    static_cast<std::uint64_t>(qsa.head_dim);
@@ -236,7 +238,7 @@ class Run {
   template <class After>
   Result<void> RunDocuments(DocumentRunner& runner, const TokenLimits& limits, std::uint64_t total,
                             const After& after) {
-    TokenSource source(files_, inputs_.tokenizer, model_.config().vocab, limits, state_.position);
+    TokenSource source(files_, inputs_.tokenizer, model_.spec.vocab, limits, state_.position);
     const auto tell = [&](std::uint64_t done) {
       return progress_({Name(state_.pass), state_.position.tokens + done, total});
     };

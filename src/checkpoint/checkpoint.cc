@@ -75,7 +75,7 @@ Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& dir) {
 Result<void> Checkpoint::ReadConfigs() {
   const auto path = dir_ / "config.json";
   KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
-  KV8_ASSIGN_OR_RETURN(config_, ParseModelConfig(json, path.string()));
+  KV8_ASSIGN_OR_RETURN(config_, ReadModelSpec(json, path.string()));
   const auto generation = dir_ / "generation_config.json";
   if (PathExists(generation)) {
     KV8_ASSIGN_OR_RETURN(const Json stop, ReadJsonFile(generation, kMaxConfigBytes));

@@ -27,7 +27,7 @@ class Checkpoint {
   static Result<Checkpoint> Open(const std::filesystem::path& dir);
 
   const std::filesystem::path& dir() const { return dir_; }
-  const ModelConfig& config() const { return config_; }
+  const ModelSpec& config() const { return config_; }
   /// Ids that end generation, from generation_config.json; else the config's eos; may be empty.
   const std::vector<TokenId>& stop_ids() const { return stop_ids_; }
 
@@ -67,7 +67,7 @@ class Checkpoint {
   Result<void> AddTensor(const std::string& name, std::size_t file);
 
   std::filesystem::path dir_;
-  ModelConfig config_;
+  ModelSpec config_;
   std::vector<TokenId> stop_ids_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, TensorView, std::less<>> tensors_;

@@ -13,12 +13,13 @@ constexpr std::string_view kLayers = "model.layers.";
 
 /// Why `rest`, a tensor's name after "model.layers.", is of no layer of the model; empty when it
 /// is.
-std::string WhyUnknown(std::string_view rest, const ModelConfig& config) {
+std::string WhyUnknown(std::string_view rest, const ModelSpec& config) {
   int layer = 0;
   const char* const end = rest.data() + rest.size();
   const auto [after, problem] = std::from_chars(rest.data(), end, layer);
   if (problem != std::errc() || after == end || *after != '.') return {};
-  if (layer >= config.layers) return fmt::format("num_hidden_layers is {}", config.layers);
+  if (layer >= config.layer_count())
+    return fmt::format("num_hidden_layers is {}", config.layer_count());
   const std::string_view part(after, static_cast<std::size_t>(end - after));
   if (!part.starts_with(".ple.")) return {};
   const bool has_ple =

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -200,7 +201,7 @@ Result<void> ReadMoe(ConfigReader& text, MoeConfig& moe) {
 
 /// The `mtp` object, which repeats and refines the flat keys.
 Result<void> ReadMtpObject(const Json& object, std::string where, std::int64_t layers,
-                           MtpConfig& mtp) {
+                           double& rope_theta) {
   if (!object.is_object()) {
     return Error{Code::kCorrupt, fmt::format("mtp is {}; must be an object", JsonText(object)),
                  std::move(where), "restore the file from the checkpoint's source"};
@@ -221,11 +222,12 @@ Result<void> ReadMtpObject(const Json& object, std::string where, std::int64_t l
       }
     }
   }
-  if (reader.Has("rope_theta")) mtp.rope_theta = reader.Number("rope_theta", 1, kMaxRopeTheta);
+  if (reader.Has("rope_theta")) rope_theta = reader.Number("rope_theta", 1, kMaxRopeTheta);
   return reader.status();
 }
 
-Result<std::optional<MtpConfig>> ReadMtp(ConfigReader& text, double target_rope_theta) {
+/// The draft head's rope_theta, if there is a draft head.
+Result<std::optional<double>> ReadMtp(ConfigReader& text, double rope_theta) {
   text.RequireBool("mtp_use_dedicated_embeddings", false);
   const Json* object = text.Find("mtp");
   std::int64_t layers = 0;
@@ -241,31 +243,51 @@ Result<std::optional<MtpConfig>> ReadMtp(ConfigReader& text, double target_rope_
               fmt::format("is {}; kv8 implements 0 and 1", layers));
   }
   KV8_RETURN_IF_ERROR(text.status());
-  MtpConfig mtp{.rope_theta = target_rope_theta};
   if (object != nullptr) {
-    KV8_RETURN_IF_ERROR(ReadMtpObject(*object, text.WhereOf("mtp"), layers, mtp));
+    KV8_RETURN_IF_ERROR(ReadMtpObject(*object, text.WhereOf("mtp"), layers, rope_theta));
   }
-  if (layers == 0) return std::optional<MtpConfig>();
-  return std::optional(mtp);
+  if (layers == 0) return std::optional<double>();
+  return std::optional(rope_theta);
 }
 
-/// Dimensions of the trunk; the other sections need `layers` and `vocab`.
-Result<void> ReadTrunk(ConfigReader& text, ModelConfig& config) {
+/// Dimensions of the trunk, and the kind of each layer; the other sections need its vocabulary.
+Result<std::vector<LayerKind>> ReadTrunk(ConfigReader& text, ModelSpec& config) {
   text.RequireOneOf("model_type", {"qwen4_exp", "qwen4_exp_text"}, true);
   text.RequireOneOf("hidden_act", {"silu"}, true);
   config.hidden = text.Extent("hidden_size", kMaxWidth);
-  config.layers = text.Extent("num_hidden_layers", kMaxLayers);
+  const int layers = text.Extent("num_hidden_layers", kMaxLayers);
   config.vocab = text.Extent("vocab_size", kMaxVocab);
   config.max_positions = text.Int("max_position_embeddings", 1, kMaxPositions);
   config.rms_eps = static_cast<float>(text.Number("rms_norm_eps", 1e-12, 1));
   config.streams = static_cast<int>(text.Int("hc_count", 2, kMaxStreams));
   config.lowrank = text.Extent("hc_lowrank", kMaxWidth);
   KV8_RETURN_IF_ERROR(text.status());
-  config.layer_kinds = ReadLayerKinds(text, config.layers);
+  std::vector<LayerKind> kinds = ReadLayerKinds(text, layers);
   if (text.Has("eos_token_id")) {
     config.eos = static_cast<TokenId>(text.Int("eos_token_id", 0, config.vocab - 1));
   }
-  return text.status();
+  KV8_RETURN_IF_ERROR(text.status());
+  return kinds;
+}
+
+/// Numbers the layers, each among its like.
+std::vector<LayerSpec> NumberLayers(const std::vector<LayerKind>& kinds, const ModelSpec& spec) {
+  std::vector<LayerSpec> layers;
+  int gdn_layers = 0, kv_layers = 0, ple_layers = 0;
+  for (const LayerKind kind : kinds) {
+    LayerSpec layer{.number = static_cast<int>(layers.size()), .kind = kind};
+    if (kind == LayerKind::kGdn) {
+      layer.gdn_layer = gdn_layers++;
+    } else {
+      layer.kv_layer = kv_layers++;
+      layer.rope_theta = spec.qsa.rope_theta;
+    }
+    if (spec.ple && std::ranges::count(spec.ple->layers, layer.number) > 0) {
+      layer.ple_layer = ple_layers++;
+    }
+    layers.push_back(layer);
+  }
+  return layers;
 }
 
 /// Keys that may stand at either level and that no supported checkpoint has.
@@ -279,15 +301,7 @@ Result<void> RefuseUnsupported(ConfigReader& reader) {
 
 }  // namespace
 
-std::vector<int> ModelConfig::QsaLayers() const {
-  std::vector<int> out;
-  for (int i = 0; i < layers; ++i) {
-    if (layer_kinds[static_cast<std::size_t>(i)] == LayerKind::kQsa) out.push_back(i);
-  }
-  return out;
-}
-
-Result<ModelConfig> ParseModelConfig(const Json& config, std::string_view where) {
+Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where) {
   const auto not_object = [where](std::string_view what) {
     return Error{Code::kCorrupt, fmt::format("{} is not a JSON object", what), std::string(where),
                  "restore the file from the checkpoint's source"};
@@ -302,14 +316,21 @@ Result<ModelConfig> ParseModelConfig(const Json& config, std::string_view where)
   ConfigReader text = nested == nullptr ? root : ConfigReader(*nested, root.WhereOf("text_config"));
   KV8_RETURN_IF_ERROR(RefuseUnsupported(text));
 
-  ModelConfig out;
-  KV8_RETURN_IF_ERROR(ReadTrunk(text, out));
+  ModelSpec out;
+  KV8_ASSIGN_OR_RETURN(const std::vector<LayerKind> kinds, ReadTrunk(text, out));
   KV8_RETURN_IF_ERROR(ReadQsa(text, out.qsa));
   KV8_RETURN_IF_ERROR(ReadGdn(text, out.gdn));
   KV8_RETURN_IF_ERROR(ReadMoe(text, out.moe));
-  out.ple = ReadPleConfig(text, out.layers);
+  out.ple = ReadPleConfig(text, static_cast<int>(kinds.size()));
   KV8_RETURN_IF_ERROR(text.status());
-  KV8_ASSIGN_OR_RETURN(out.mtp, ReadMtp(text, out.qsa.rope_theta));
+  out.layers = NumberLayers(kinds, out);
+  KV8_ASSIGN_OR_RETURN(const auto draft_theta, ReadMtp(text, out.qsa.rope_theta));
+  if (draft_theta) {
+    out.draft = LayerSpec{.number = out.layer_count(),
+                          .kind = LayerKind::kQsa,
+                          .kv_layer = out.KvLayers(false),
+                          .rope_theta = *draft_theta};
+  }
   return out;
 }
 

@@ -64,7 +64,7 @@ Result<void> CheckShards(const Checkpoint& checkpoint, const std::string& prefix
 }  // namespace
 
 Result<void> CheckPleTensors(const Checkpoint& checkpoint) {
-  const ModelConfig& config = checkpoint.config();
+  const ModelSpec& config = checkpoint.config();
   if (!config.ple) return {};
   for (std::size_t i = 0; i < config.ple->layers.size(); ++i) {
     const auto derived = DerivePleConstants(*config.ple, config.vocab, static_cast<int>(i));

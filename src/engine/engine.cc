@@ -25,7 +25,7 @@ Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(const LoadedModel model, Open(options));
   KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, model));
   KV8_ASSIGN_OR_RETURN(const ExecutorMemory executor,
-                       PlanExecutor(setup.device, model, setup.executor));
+                       PlanExecutor(setup.device, model.model(), setup.executor));
   return PlanMemory(setup, model, executor);
 }
 
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
   KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, *model));
   KV8_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                       CreateExecutor(setup.device, *model, setup.executor));
+                       CreateExecutor(setup.device, model->model(), setup.executor));
   return std::unique_ptr<Engine>(
       new Engine(std::make_unique<Impl>(options, setup, std::move(model), std::move(executor))));
 }

@@ -63,11 +63,11 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
       loaded_(std::move(model)),
       runner_(*loaded_, setup.executor.cache, std::move(executor)),
       scheduler_(setup.scheduler, setup.executor.cache.blocks) {
-  const ModelConfig& config = loaded_->model().config();
+  const ModelSpec& config = loaded_->model().spec;
   info_ = {.vocab = config.vocab,
            .max_model_len = setup.max_model_len,
            .stop_ids = loaded_->checkpoint().stop_ids(),
-           .has_draft_head = config.mtp.has_value()};
+           .has_draft_head = config.draft.has_value()};
   memory_ = PlanMemory(setup, *loaded_, runner_.executor().memory());  // what was taken
   limits_ = {.vocab = info_.vocab,
              .max_model_len = info_.max_model_len,
@@ -301,15 +301,16 @@ Result<Score> Engine::Impl::ScoreTokens(std::span<const TokenId> ids, int top_lo
 
 KvCacheInfo Engine::Impl::kv_cache() const {
   const KvCachePlan& plan = runner_.cache();
-  KvCacheInfo info{.dtype = plan.kv.dtype,
-                   .bytes_per_token = plan.kv_bytes_per_token(),
-                   .blocks = plan.blocks,
-                   .free_blocks = scheduler_.blocks().free_count(),
-                   .cached_blocks = scheduler_.tree().blocks(),
-                   .bytes = plan.kv_bytes(),
-                   .index_bytes = plan.index_bytes(),
-                   .state_bytes = loaded_->model().SequenceLayout(loaded_->with_draft()).bytes(),
-                   .scale_pack_id = loaded_->scale_pack_id()};
+  KvCacheInfo info{
+      .dtype = plan.kv.dtype,
+      .bytes_per_token = plan.kv_bytes_per_token(),
+      .blocks = plan.blocks,
+      .free_blocks = scheduler_.blocks().free_count(),
+      .cached_blocks = scheduler_.tree().blocks(),
+      .bytes = plan.kv_bytes(),
+      .index_bytes = plan.index_bytes(),
+      .state_bytes = StateLayout::For(loaded_->model().spec, loaded_->with_draft()).bytes(),
+      .scale_pack_id = loaded_->scale_pack_id()};
   const Model& model = loaded_->model();
   const std::vector<StoreScales>& scales = loaded_->scales();
   const std::vector<SaturationCount> saturation = runner_.executor().Saturation();
@@ -317,8 +318,8 @@ KvCacheInfo Engine::Impl::kv_cache() const {
     const auto at = static_cast<std::size_t>(i);
     const SaturationCount& clipped = saturation[at];
     const StoreScales scale = scales.empty() ? StoreScales{} : scales[at];
-    info.layers.push_back({.layer = model.LayerOfKv(i),
-                           .draft = i >= model.KvLayers(false),
+    info.layers.push_back({.layer = model.spec.LayerOfKv(i),
+                           .draft = i >= model.spec.KvLayers(false),
                            .k_scale = scale.k,
                            .v_scale = scale.v,
                            .saturated_k = clipped.k,

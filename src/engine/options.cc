@@ -25,7 +25,7 @@ Result<void> CheckFlag(std::int64_t value, std::int64_t low, std::int64_t high, 
                flag, "use a value in that range"};
 }
 
-Result<std::int64_t> ModelLength(std::int64_t asked, const ModelConfig& config) {
+Result<std::int64_t> ModelLength(std::int64_t asked, const ModelSpec& config) {
   if (asked == 0) return config.max_positions;
   if (asked <= config.max_positions) return asked;
   return Error{Code::kInvalidArgument,
@@ -37,9 +37,9 @@ Result<std::int64_t> ModelLength(std::int64_t asked, const ModelConfig& config) 
 
 Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& model,
                               std::int64_t max_model_len) {
-  const std::int64_t layers = model.model().KvLayers(model.with_draft());
+  const std::int64_t layers = model.model().spec.KvLayers(model.with_draft());
   KvCachePlan plan =
-      KvCachePlan::ForTokens(model.model().config().qsa, options.kv_dtype, layers, max_model_len);
+      KvCachePlan::ForTokens(model.model().spec.qsa, options.kv_dtype, layers, max_model_len);
   if (!options.kv_memory) {
     // A prefix hit beside a draft head copies one block, see PrefixTree.
     const bool copies = model.with_draft() && options.prefix_cache_memory > 0;
@@ -60,7 +60,7 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
 /// A verification's rows must fit the window of the n-gram convolution, which is what lets the
 /// state between them be found again.
 Result<void> CheckDrafts(int drafts, const Model& model) {
-  const std::optional<PleConfig>& ple = model.config().ple;
+  const std::optional<PleConfig>& ple = model.spec.ple;
   if (drafts == 0 || !ple || drafts < ple->conv_rows()) return {};
   return Error{Code::kUnsupported,
                fmt::format("{} drafts per step with an n-gram convolution over {} tokens", drafts,
@@ -70,10 +70,10 @@ Result<void> CheckDrafts(int drafts, const Model& model) {
 
 /// What one point of a prompt keeps: the state, and with a draft head the last row's streams.
 std::int64_t SnapshotBytes(const LoadedModel& model) {
-  const std::int64_t streams =
-      model.with_draft() ? model.model().stream_width() * static_cast<std::int64_t>(sizeof(float))
-                         : 0;
-  return model.model().SequenceLayout(model.with_draft()).bytes() + streams;
+  const std::int64_t streams = model.with_draft() ? model.model().spec.stream_width() *
+                                                        static_cast<std::int64_t>(sizeof(float))
+                                                  : 0;
+  return StateLayout::For(model.model().spec, model.with_draft()).bytes() + streams;
 }
 
 /// How many such points are kept at most. Without a prefix cache one, for the choices of a request.
@@ -118,8 +118,7 @@ Result<void> CheckOptions(const EngineOptions& options) {
 
 Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model) {
   EngineSetup setup;
-  KV8_ASSIGN_OR_RETURN(setup.max_model_len,
-                       ModelLength(options.max_model_len, model.model().config()));
+  KV8_ASSIGN_OR_RETURN(setup.max_model_len, ModelLength(options.max_model_len, model.model().spec));
   setup.device = options.device;
   ExecutorLimits& limits = setup.executor;
   KV8_ASSIGN_OR_RETURN(limits.cache, PlanCache(options, model, setup.max_model_len));
@@ -132,6 +131,7 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
                                                 (1 + options.speculative_tokens);
   limits.backend = options.backend;
   limits.scales = model.scales();
+  limits.with_draft = model.with_draft();
   limits.logit_rows = LogitRows(options.max_num_seqs, options.speculative_tokens);
   limits.threads = options.threads > 0
                        ? options.threads

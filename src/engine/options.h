@@ -6,6 +6,7 @@
 #include "engine/scheduler.h"
 #include "kv8/engine.h"
 #include "model/executor.h"
+#include "model/loaded_model.h"
 
 namespace kv8 {
 

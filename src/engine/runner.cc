@@ -26,8 +26,8 @@ std::int64_t LogitRows(int slots, int drafts) {
 Runner::Runner(const LoadedModel& model, const KvCachePlan& cache,
                std::unique_ptr<Executor> executor)
     : cache_(cache),
-      state_bytes_(model.model().SequenceLayout(model.with_draft()).bytes()),
-      stream_width_(model.model().stream_width()),
+      state_bytes_(StateLayout::For(model.model().spec, model.with_draft()).bytes()),
+      stream_width_(model.model().spec.stream_width()),
       with_draft_(model.with_draft()),
       executor_(std::move(executor)) {}
 

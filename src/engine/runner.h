@@ -10,6 +10,7 @@
 
 #include "engine/scheduler.h"
 #include "model/executor.h"
+#include "model/loaded_model.h"
 
 namespace kv8 {
 

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "kvcache/layout.h"
+
 namespace kv8 {
 
 void StateLayout::Add(StateKind kind, std::int64_t elements) {
@@ -20,6 +22,25 @@ StateLayout StateLayout::Recurrent() const {
     if (array.kind != StateKind::kIndexRing) recurrent.Add(array.kind, array.bytes / 4);
   }
   return recurrent;
+}
+
+StateLayout StateLayout::For(const ModelSpec& spec, bool with_draft) {
+  const GdnConfig& gdn = spec.gdn;
+  StateLayout layout(spec.eos.value_or(0));
+  for (int i = spec.GdnLayers(); i > 0; --i) {
+    layout.Add(StateKind::kGdnConv, (gdn.conv_kernel - 1) * gdn.conv_channels());
+    layout.Add(StateKind::kGdnState, std::int64_t{gdn.value_heads} * gdn.key_dim * gdn.value_dim);
+  }
+  if (spec.ple) {
+    for (std::size_t i = spec.ple->layers.size(); i > 0; --i) {
+      layout.Add(StateKind::kPleConv, spec.ple->conv_rows() * spec.stream_width());
+      layout.Add(StateKind::kPleContext, spec.ple->ngram_size - 1);
+    }
+  }
+  for (int i = spec.KvLayers(with_draft); i > 0; --i) {
+    layout.Add(StateKind::kIndexRing, kIndexRingTokens * spec.qsa.index_dim);
+  }
+  return layout;
 }
 
 }  // namespace kv8

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kv8/types.h"
+#include "tensor/model_spec.h"
 
 namespace kv8 {
 
@@ -34,6 +35,9 @@ class StateLayout {
  public:
   /// `eos` is what an n-gram context holds before the first token.
   explicit StateLayout(TokenId eos = 0) : eos_(eos) {}
+
+  /// What a sequence of this model needs, with or without its draft head.
+  static StateLayout For(const ModelSpec& spec, bool with_draft);
 
   /// Appends the array of the kind's next layer. Index rings come last: see Recurrent.
   void Add(StateKind kind, std::int64_t elements);

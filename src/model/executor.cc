@@ -5,13 +5,13 @@
 
 namespace kv8 {
 
-Result<ExecutorMemory> PlanExecutor(DeviceKind device, const LoadedModel& model,
+Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits) {
   if (device == DeviceKind::kCuda) return cuda::CudaExecutor::Plan(model, limits);
   return CpuExecutor::Plan(model, limits);
 }
 
-Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const LoadedModel& model,
+Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,
                                                  const ExecutorLimits& limits) {
   if (device == DeviceKind::kCuda) return cuda::CudaExecutor::Create(model, limits);
   return CpuExecutor::Create(model, limits);

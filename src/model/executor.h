@@ -14,7 +14,7 @@
 #include "kv8/types.h"
 #include "kvcache/kv_cache.h"
 #include "model/batch.h"
-#include "model/loaded_model.h"
+#include "model/model.h"
 #include "ops/head_magnitudes.h"
 #include "tensor/tensor_view.h"
 
@@ -29,6 +29,7 @@ struct ExecutorLimits {
   std::int64_t max_rows = 512;       // of one pass
   std::int64_t logit_rows = 1;       // of one call
   int threads = 1;
+  bool with_draft = false;          // the draft head runs too
   std::int64_t device_memory = 0;   // bytes of a GPU that may be taken; 0: all that is free
   std::vector<StoreScales> scales;  // one per K/V layer with kE4M3, else empty
   bool observe_kv = false;          // counts what is stored: TakeKvMagnitudes
@@ -140,12 +141,12 @@ class Executor {
 };
 
 /// What an executor on `device` will take.
-Result<ExecutorMemory> PlanExecutor(DeviceKind device, const LoadedModel& model,
+Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits);
 
 /// `model` must outlive the executor. Errors: kResourceExhausted with the numbers; kUnsupported for
 /// what the device cannot run.
-Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const LoadedModel& model,
+Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,
                                                  const ExecutorLimits& limits);
 
 }  // namespace kv8

@@ -14,13 +14,13 @@ std::vector<StoreScales> InLayerOrder(const KvScales& scales, bool with_draft) {
   return layers;
 }
 
-Result<void> CheckSource(const ModelSource& source, const ModelConfig& config) {
+Result<void> CheckSource(const ModelSource& source, const ModelSpec& config) {
   if (source.scale_pack && source.kv_dtype != KvDType::kE4M3) {
     return Error{Code::kInvalidArgument, "a scale pack has no meaning without an E4M3 cache",
                  source.scale_pack->string(),
                  "add --kv-cache-dtype fp8_e4m3, or leave the scale pack out"};
   }
-  if (source.with_draft.value_or(false) && !config.mtp) {
+  if (source.with_draft.value_or(false) && !config.draft) {
     return Error{Code::kInvalidArgument,
                  "speculation needs an MTP head and this checkpoint has none", source.dir.string(),
                  "run without --speculative-tokens"};
@@ -34,9 +34,9 @@ Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
   LoadedModel loaded;
   KV8_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(source.dir));
   loaded.checkpoint_ = std::make_unique<const Checkpoint>(std::move(checkpoint));
-  const ModelConfig& config = loaded.checkpoint_->config();
+  const ModelSpec& config = loaded.checkpoint_->config();
   KV8_RETURN_IF_ERROR(CheckSource(source, config));
-  const bool with_draft = source.with_draft.value_or(config.mtp.has_value());
+  const bool with_draft = source.with_draft.value_or(config.draft.has_value());
   loaded.with_draft_ = with_draft;
   if (source.kv_dtype == KvDType::kE4M3) {
     KV8_ASSIGN_OR_RETURN(const KvScales scales,
@@ -44,7 +44,7 @@ Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
     loaded.scales_ = InLayerOrder(scales, with_draft);
     loaded.scale_pack_id_ = scales.pack_id;
   }
-  KV8_ASSIGN_OR_RETURN(Model model, Model::Create(*loaded.checkpoint_));
+  KV8_ASSIGN_OR_RETURN(Model model, Model::Bind(config, CheckpointSource(*loaded.checkpoint_)));
   loaded.model_ = std::make_unique<const Model>(std::move(model));
   return loaded;
 }

@@ -27,7 +27,7 @@ struct ModelSource {
 class LoadedModel {
  public:
   /// Closed by default: with kE4M3 every layer that will store K/V has a calibrated scale, or this
-  /// fails. Errors: those of Checkpoint::Open, Model::Create, LoadKvScales;
+  /// fails. Errors: those of Checkpoint::Open, Model::Bind, LoadKvScales;
   /// kInvalidArgument for a draft without an MTP head and for a scale pack without kE4M3.
   static Result<LoadedModel> Open(const ModelSource& source);
 

@@ -7,9 +7,7 @@
 #include <functional>
 #include <initializer_list>
 
-#include "checkpoint/finite.h"
 #include "checkpoint/ple_constants.h"
-#include "checkpoint/read_floats.h"
 #include "ops/norm.h"
 
 namespace kv8 {
@@ -17,43 +15,30 @@ namespace {
 
 using Shape = std::initializer_list<std::int64_t>;
 
-/// Of a tensor that the checkpoint reader has let through: BF16, F16 or F32.
-WeightFormat FormatOf(DType dtype) {
-  return dtype == DType::kBF16  ? WeightFormat::kBf16
-         : dtype == DType::kF16 ? WeightFormat::kFp16
-                                : WeightFormat::kFp32;
-}
-
 /// Reads the tensors below one name prefix.
 class Binder {
  public:
   /// Vectors are kept in `vectors`, whose own address must stay.
-  Binder(const Checkpoint& checkpoint, std::vector<std::vector<float>>& vectors, std::string prefix)
-      : checkpoint_(checkpoint), vectors_(vectors), prefix_(std::move(prefix)) {}
+  Binder(const ModelSpec& spec, const TensorSource& source,
+         std::vector<std::vector<float>>& vectors, std::string prefix)
+      : spec_(spec), source_(source), vectors_(vectors), prefix_(std::move(prefix)) {}
 
   Binder Under(std::string_view part) const {
-    return Binder(checkpoint_, vectors_, fmt::format("{}{}.", prefix_, part));
+    return Binder(spec_, source_, vectors_, fmt::format("{}{}.", prefix_, part));
   }
-  const Checkpoint& checkpoint() const { return checkpoint_; }
-  const ModelConfig& config() const { return checkpoint_.config(); }
+  const ModelSpec& spec() const { return spec_; }
 
-  /// A matrix [rows,cols] as it is mapped; a stack [e,rows,cols] counts as [e*rows,cols].
+  /// A matrix [rows,cols]; a stack [e,rows,cols] counts as [e*rows,cols].
   Result<Weight> Matrix(std::string_view name, Shape shape) const {
-    const std::string full = fmt::format("{}{}", prefix_, name);
-    KV8_ASSIGN_OR_RETURN(const TensorView tensor,
-                         checkpoint_.Get(full, {shape.begin(), shape.size()}));
-    const std::int64_t cols = tensor.shape.back();
-    return Weight{FormatOf(tensor.dtype), tensor.elements() / cols, cols, tensor.data};
+    return source_.Matrix(fmt::format("{}{}", prefix_, name), {shape.begin(), shape.size()});
   }
 
   /// A small tensor as finite FP32 values, each changed by `map`.
   template <class Map = std::identity>
   Result<std::span<const float>> Vector(std::string_view name, Shape shape, Map map = {}) const {
-    const std::string full = fmt::format("{}{}", prefix_, name);
-    KV8_ASSIGN_OR_RETURN(const TensorView tensor,
-                         checkpoint_.Get(full, {shape.begin(), shape.size()}));
-    KV8_RETURN_IF_ERROR(CheckFinite(tensor, full, checkpoint_.FileOf(full).string()));
-    std::vector<float> values = ReadFloats(tensor);
+    KV8_ASSIGN_OR_RETURN(
+        std::vector<float> values,
+        source_.Vector(fmt::format("{}{}", prefix_, name), {shape.begin(), shape.size()}));
     std::ranges::transform(values, values.begin(), map);
     return Keep(std::move(values));
   }
@@ -68,14 +53,15 @@ class Binder {
   }
 
  private:
-  const Checkpoint& checkpoint_;
+  const ModelSpec& spec_;
+  const TensorSource& source_;
   std::vector<std::vector<float>>& vectors_;
   std::string prefix_;
 };
 
 Result<HyperConnectionWeights> BindHyperConnection(const Binder& at, bool with_inject) {
-  const ModelConfig& c = at.config();
-  const std::int64_t width = static_cast<std::int64_t>(c.streams) * c.hidden;
+  const ModelSpec& c = at.spec();
+  const std::int64_t width = c.stream_width();
   HyperConnectionWeights w;
   KV8_ASSIGN_OR_RETURN(w.gain, at.Gain("hc_norm.weight", width));
   KV8_ASSIGN_OR_RETURN(w.down, at.Matrix("input_mix_weight_down.weight", {c.lowrank, width}));
@@ -87,8 +73,8 @@ Result<HyperConnectionWeights> BindHyperConnection(const Binder& at, bool with_i
 }
 
 Result<GdnLayerWeights> BindGdn(const Binder& at) {
-  const std::int64_t hidden = at.config().hidden;
-  const GdnConfig& g = at.config().gdn;
+  const std::int64_t hidden = at.spec().hidden;
+  const GdnConfig& g = at.spec().gdn;
   const std::int64_t channels = g.conv_channels();
   const std::int64_t values = static_cast<std::int64_t>(g.value_heads) * g.value_dim;
   GdnLayerWeights w;
@@ -106,8 +92,8 @@ Result<GdnLayerWeights> BindGdn(const Binder& at) {
 }
 
 Result<QsaLayerWeights> BindQsa(const Binder& at, double rope_theta) {
-  const std::int64_t hidden = at.config().hidden;
-  const QsaConfig& q = at.config().qsa;
+  const std::int64_t hidden = at.spec().hidden;
+  const QsaConfig& q = at.spec().qsa;
   const std::int64_t query = static_cast<std::int64_t>(q.query_heads) * q.head_dim;
   const std::int64_t kv = static_cast<std::int64_t>(q.kv_heads) * q.head_dim;
   QsaLayerWeights w;
@@ -126,8 +112,8 @@ Result<QsaLayerWeights> BindQsa(const Binder& at, double rope_theta) {
 }
 
 Result<MoeWeights> BindMoe(const Binder& at) {
-  const std::int64_t hidden = at.config().hidden;
-  const MoeConfig& m = at.config().moe;
+  const std::int64_t hidden = at.spec().hidden;
+  const MoeConfig& m = at.spec().moe;
   MoeWeights w;
   KV8_ASSIGN_OR_RETURN(w.router, at.Matrix("gate.weight", {m.experts, hidden}));
   KV8_ASSIGN_OR_RETURN(const Weight gate_up,
@@ -146,7 +132,7 @@ Result<MoeWeights> BindMoe(const Binder& at) {
   return w;
 }
 
-PleHash HashOf(const ModelConfig& config, const PleConstants& constants) {
+PleHash HashOf(const ModelSpec& config, const PleConstants& constants) {
   return PleHash{.multipliers = constants.multipliers,
                  .head_sizes = constants.head_sizes,
                  .offsets = constants.offsets,
@@ -155,9 +141,9 @@ PleHash HashOf(const ModelConfig& config, const PleConstants& constants) {
 }
 
 Result<PleWeights> BindPle(const Binder& at, int ple_index) {
-  const ModelConfig& c = at.config();
+  const ModelSpec& c = at.spec();
   const PleConfig& p = *c.ple;
-  const std::int64_t width = static_cast<std::int64_t>(c.streams) * c.hidden;
+  const std::int64_t width = c.stream_width();
   PleWeights w;
   // Derived from config.json; the checkpoint reader has compared them with the stored ones.
   const PleConstants constants = DerivePleConstants(p, c.vocab, ple_index);
@@ -178,17 +164,17 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   return w;
 }
 
-Result<LayerWeights> BindLayer(const Binder& at, const LayerSpec& spec, double rope_theta) {
+Result<LayerWeights> BindLayer(const Binder& at, const LayerSpec& spec) {
   LayerWeights w{.spec = spec};
   KV8_ASSIGN_OR_RETURN(w.attention_connection,
                        BindHyperConnection(at.Under("attn_hyper_connection"), true));
   KV8_ASSIGN_OR_RETURN(w.mlp_connection,
                        BindHyperConnection(at.Under("mlp_hyper_connection"), true));
   KV8_ASSIGN_OR_RETURN(w.moe, BindMoe(at.Under("mlp")));
-  if (spec.gdn_layer >= 0) {
+  if (spec.kind == LayerKind::kGdn) {
     KV8_ASSIGN_OR_RETURN(w.gdn, BindGdn(at.Under("linear_attn")));
   } else {
-    KV8_ASSIGN_OR_RETURN(w.qsa, BindQsa(at.Under("self_attn"), rope_theta));
+    KV8_ASSIGN_OR_RETURN(w.qsa, BindQsa(at.Under("self_attn"), spec.rope_theta));
   }
   if (spec.ple_layer >= 0) {
     KV8_ASSIGN_OR_RETURN(w.ple, BindPle(at.Under("ple"), spec.ple_layer));
@@ -196,60 +182,34 @@ Result<LayerWeights> BindLayer(const Binder& at, const LayerSpec& spec, double r
   return w;
 }
 
-/// The target's layers, then the draft's.
-std::vector<LayerSpec> LayerSpecs(const ModelConfig& c) {
-  std::vector<LayerSpec> specs;
-  int gdn_layers = 0, kv_layers = 0, ple_layers = 0;
-  for (int i = 0; i < c.layers; ++i) {
-    LayerSpec& spec = specs.emplace_back(LayerSpec{.number = i});
-    const bool gdn = c.layer_kinds[static_cast<std::size_t>(i)] == LayerKind::kGdn;
-    (gdn ? spec.gdn_layer : spec.kv_layer) = gdn ? gdn_layers++ : kv_layers++;
-    if (c.ple && std::ranges::count(c.ple->layers, i) > 0) spec.ple_layer = ple_layers++;
-  }
-  specs.push_back({.number = c.layers, .kv_layer = kv_layers});
-  return specs;
-}
-
-Result<std::vector<LayerWeights>> BindLayers(const Binder& at) {
-  const ModelConfig& c = at.config();
-  const std::vector<LayerSpec> specs = LayerSpecs(c);
-  std::vector<LayerWeights> layers;
-  for (int i = 0; i < c.layers; ++i) {
-    KV8_ASSIGN_OR_RETURN(LayerWeights w,
-                         BindLayer(at.Under("layers").Under(std::to_string(i)),
-                                   specs[static_cast<std::size_t>(i)], c.qsa.rope_theta));
-    layers.push_back(std::move(w));
-  }
-  return layers;
-}
-
 Result<MtpWeights> BindMtp(const Binder& at) {
-  const ModelConfig& c = at.config();
+  const ModelSpec& c = at.spec();
   MtpWeights w;
   KV8_ASSIGN_OR_RETURN(w.embedding_projection,
                        at.Matrix("fc_embedding.weight", {c.hidden, c.hidden}));
   KV8_ASSIGN_OR_RETURN(w.hidden_projection, at.Matrix("fc_hidden.weight", {c.hidden, c.hidden}));
   KV8_ASSIGN_OR_RETURN(w.embedding_gain, at.Gain("pre_fc_norm_embedding.weight", c.hidden));
-  KV8_ASSIGN_OR_RETURN(w.hidden_gain, at.Gain("pre_fc_norm_hidden.weight",
-                                              static_cast<std::int64_t>(c.streams) * c.hidden));
-  KV8_ASSIGN_OR_RETURN(w.layer,
-                       BindLayer(at.Under("layers.0"), LayerSpecs(c).back(), c.mtp->rope_theta));
+  KV8_ASSIGN_OR_RETURN(w.hidden_gain, at.Gain("pre_fc_norm_hidden.weight", c.stream_width()));
+  KV8_ASSIGN_OR_RETURN(w.layer, BindLayer(at.Under("layers.0"), *c.draft));
   KV8_ASSIGN_OR_RETURN(w.mixer, BindHyperConnection(at.Under("hyper_connection_mixer"), false));
   return w;
 }
 
 }  // namespace
 
-Result<ModelWeights> BindWeights(const Checkpoint& checkpoint) {
-  const ModelConfig& c = checkpoint.config();
+Result<ModelWeights> BindWeights(const ModelSpec& spec, const TensorSource& source) {
   ModelWeights w;
-  const Binder root(checkpoint, w.vectors, "");
+  const Binder root(spec, source, w.vectors, "");
   const Binder text = root.Under("model");
-  KV8_ASSIGN_OR_RETURN(w.embed, text.Matrix("embed_tokens.weight", {c.vocab, c.hidden}));
-  KV8_ASSIGN_OR_RETURN(w.lm_head, root.Matrix("lm_head.weight", {c.vocab, c.hidden}));
-  KV8_ASSIGN_OR_RETURN(w.layers, BindLayers(text));
+  KV8_ASSIGN_OR_RETURN(w.embed, text.Matrix("embed_tokens.weight", {spec.vocab, spec.hidden}));
+  KV8_ASSIGN_OR_RETURN(w.lm_head, root.Matrix("lm_head.weight", {spec.vocab, spec.hidden}));
+  for (const LayerSpec& layer : spec.layers) {
+    const Binder at = text.Under("layers").Under(std::to_string(layer.number));
+    KV8_ASSIGN_OR_RETURN(LayerWeights weights, BindLayer(at, layer));
+    w.layers.push_back(std::move(weights));
+  }
   KV8_ASSIGN_OR_RETURN(w.mixer, BindHyperConnection(text.Under("hyper_connection_mixer"), false));
-  if (c.mtp) {
+  if (spec.draft) {
     KV8_ASSIGN_OR_RETURN(w.mtp, BindMtp(root.Under("mtp")));
   }
   return w;

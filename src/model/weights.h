@@ -5,23 +5,16 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
 #include "kv8/error.h"
+#include "model/tensor_source.h"
 #include "ops/gdn.h"
 #include "ops/hyper_connection.h"
 #include "ops/moe.h"
 #include "ops/ple.h"
+#include "tensor/model_spec.h"
 #include "tensor/weight.h"
 
 namespace kv8 {
-
-/// Where a layer's state and caches lie.
-struct LayerSpec {
-  int number = 0;      // in the checkpoint; the draft layer follows the target's
-  int gdn_layer = -1;  // among the GDN layers; -1 for others
-  int kv_layer = -1;   // among those with K/V, the draft layer last; -1 for others
-  int ple_layer = -1;  // among those with n-gram memory; -1 for others
-};
 
 /// Gated DeltaNet layer.
 struct GdnLayerWeights {
@@ -80,9 +73,8 @@ struct ModelWeights {
   std::vector<std::vector<float>> vectors;
 };
 
-/// Binds every tensor of the schema: matrices stay where the checkpoint maps them, vectors (norms,
-/// gates, short convolutions) become FP32 once. The checkpoint must outlive the result. Errors:
-/// those of Checkpoint::Get; kCorrupt for a non-finite value in a vector, naming tensor and file.
-Result<ModelWeights> BindWeights(const Checkpoint& checkpoint);
+/// Binds every tensor of the schema: matrices stay where the source has them, vectors (norms,
+/// gates, short convolutions) become FP32 once. Errors: those of the source.
+Result<ModelWeights> BindWeights(const ModelSpec& spec, const TensorSource& source);
 
 }  // namespace kv8

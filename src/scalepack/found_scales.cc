@@ -22,10 +22,11 @@ Result<void> CheckComplete(const Checkpoint& checkpoint, const std::vector<Scale
 }
 
 /// True when the slot is one that this model has.
-bool BelongsTo(const ModelConfig& config, const ScaleSlot& slot) {
-  if (slot.draft) return config.mtp.has_value();
-  const auto layers = static_cast<int>(config.layer_kinds.size());
-  return slot.layer < layers && config.layer_kinds[slot.layer] == LayerKind::kQsa;
+bool BelongsTo(const ModelSpec& config, const ScaleSlot& slot) {
+  if (slot.draft) return config.draft.has_value();
+  const auto layers = config.layer_count();
+  return slot.layer < layers &&
+         config.layers[static_cast<std::size_t>(slot.layer)].kind == LayerKind::kQsa;
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ Result<KvScales> AssembleScales(const Checkpoint& checkpoint, const FoundScales&
     return found.at({draft, layer, side}).value;
   };
   KvScales scales;
-  for (const int layer : checkpoint.config().QsaLayers()) {
+  for (const int layer : checkpoint.config().KvLayerNumbers()) {
     scales.target.push_back(
         {value(false, layer, KvSide::kKey), value(false, layer, KvSide::kValue)});
   }

@@ -29,7 +29,7 @@ Result<KvScales> LoadPackScales(const Checkpoint& checkpoint, const std::filesys
 
 Result<void> CheckDraft(const Checkpoint& checkpoint, const KvScales& scales,
                         const std::filesystem::path& source) {
-  if (!checkpoint.config().mtp) {
+  if (!checkpoint.config().draft) {
     return Error{Code::kInvalidArgument, "the checkpoint has no draft head",
                  checkpoint.dir().string(), "leave --speculative-tokens out"};
   }
@@ -60,10 +60,10 @@ Result<KvScales> LoadKvScales(const Checkpoint& checkpoint,
 
 std::vector<LayerScales> ListKvScales(const Checkpoint& checkpoint) {
   std::map<std::pair<bool, int>, LayerScales> layers;
-  for (const int layer : checkpoint.config().QsaLayers()) {
+  for (const int layer : checkpoint.config().KvLayerNumbers()) {
     layers[{false, layer}] = {.draft = false, .layer = layer, .k = {}, .v = {}, .file = {}};
   }
-  if (checkpoint.config().mtp) {
+  if (checkpoint.config().draft) {
     layers[{true, 0}] = {.draft = true, .layer = 0, .k = {}, .v = {}, .file = {}};
   }
   for (const auto& [name, tensor] : checkpoint.tensors()) {

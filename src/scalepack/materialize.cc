@@ -76,7 +76,7 @@ Result<std::optional<ViewShard>> DraftShard(const MaterializeRequest& request,
     return std::optional(
         MakeShard(std::string(kDraftScaleFile), pack.draft->bytes, pack.draft->content));
   }
-  if (pack.draft || !base.config().mtp) {
+  if (pack.draft || !base.config().draft) {
     return Error{
         Code::kInvalidArgument,
         pack.draft ? "the pack already has draft scales" : "the checkpoint has no draft head",

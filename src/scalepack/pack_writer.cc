@@ -43,7 +43,7 @@ Result<void> CheckReportBinding(const CalibrationReport& report, const Checkpoin
       compare("K/V weights SHA-256", report.kv_weights_sha256, checkpoint.KvWeightsSha256()));
   KV8_RETURN_IF_ERROR(compare("layer prefix", report.layer_prefix, checkpoint.layer_prefix()));
   return compare("layer count", fmt::to_string(report.target_layers),
-                 fmt::to_string(checkpoint.config().layers));
+                 fmt::to_string(checkpoint.config().layer_count()));
 }
 
 Result<void> CheckPackable(const Checkpoint& checkpoint) {
@@ -91,12 +91,13 @@ Result<ManifestTensor> TensorFor(const CalibrationReport& report, const ScaleSlo
 }
 
 Result<void> CheckNoOtherLayers(const CalibrationReport& report, const Checkpoint& checkpoint) {
-  const ModelConfig& config = checkpoint.config();
+  const ModelSpec& config = checkpoint.config();
   for (const LayerStatistics& layer : report.layers) {
-    const bool draft = layer.layer == config.layers;
+    const bool draft = layer.layer == config.layer_count();
     const bool known =
-        draft ? config.mtp.has_value()
-              : layer.layer < config.layers && config.layer_kinds[layer.layer] == LayerKind::kQsa;
+        draft ? config.draft.has_value()
+              : layer.layer < config.layer_count() &&
+                    config.layers[static_cast<std::size_t>(layer.layer)].kind == LayerKind::kQsa;
     if (known) continue;
     return ReportError(
         Code::kMismatch,

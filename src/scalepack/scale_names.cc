@@ -81,7 +81,7 @@ std::optional<ScaleSlot> ParseScaleTensorName(std::string_view canonical_name) {
 
 std::vector<ScaleSlot> TargetSlots(const Checkpoint& checkpoint) {
   std::vector<ScaleSlot> slots;
-  for (const int layer : checkpoint.config().QsaLayers()) {
+  for (const int layer : checkpoint.config().KvLayerNumbers()) {
     slots.push_back({false, layer, KvSide::kKey});
     slots.push_back({false, layer, KvSide::kValue});
   }

@@ -181,7 +181,7 @@ Result<KvScales> BindScalePack(const ScalePack& pack, const Checkpoint& checkpoi
   KV8_RETURN_IF_ERROR(TakeShard(pack.target, pack.dir / pack.manifest.target.filename, prefix,
                                 TargetSlots(checkpoint), &found));
   if (pack.draft) {
-    if (!checkpoint.config().mtp) {
+    if (!checkpoint.config().draft) {
       return Error{Code::kMismatch, "the pack has draft scales; the checkpoint has no draft head",
                    (pack.dir / kDraftScaleFile).string(), std::string(kCalibrateRemedy)};
     }

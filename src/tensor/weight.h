@@ -57,7 +57,8 @@ struct Weight {
   float global_scale = 1;
   std::int32_t group = 0;  // columns that share a scale; 0 without scales
 
-  constexpr bool empty() const { return codes == nullptr; }
+  /// There is no such matrix. One without memory may still have a size.
+  constexpr bool empty() const { return rows == 0; }
   constexpr std::int64_t code_row_bytes() const { return cols * SizeOf(format).code_bits / 8; }
   constexpr std::int64_t scale_row_bytes() const {
     return Groups() * SizeOf(format).scale_bits / 8;
@@ -73,7 +74,7 @@ struct Weight {
   constexpr Weight Rows(std::int64_t begin, std::int64_t count) const {
     Weight part = *this;
     part.rows = count;
-    part.codes += begin * code_row_bytes();
+    if (codes != nullptr) part.codes += begin * code_row_bytes();
     if (scales != nullptr) part.scales += begin * scale_row_bytes();
     if (zero_points != nullptr) part.zero_points += begin * zero_point_row_bytes();
     return part;

@@ -99,15 +99,15 @@ std::vector<std::size_t> ArgMaxMismatches(std::span<const float> logits,
   return wrong;
 }
 
-void ExpectTailsMatch(const Golden& golden, const TailProbe& probe, const ModelConfig& config,
+void ExpectTailsMatch(const Golden& golden, const TailProbe& probe, const ModelSpec& config,
                       std::int64_t tokens) {
-  for (int layer = 0; layer < config.layers; ++layer) {
+  for (int layer = 0; layer < config.layer_count(); ++layer) {
     SCOPED_TRACE("layer " + std::to_string(layer));
     EXPECT_LE(MaxAbsDifference(Flat(probe.streams.at(layer).rows()),
                                golden.Floats(LayerName("streams_last4", layer))),
               kActivationTolerance);
   }
-  for (const int layer : config.QsaLayers()) {
+  for (const int layer : config.KvLayerNumbers()) {
     SCOPED_TRACE("QSA layer " + std::to_string(layer));
     const int heads = config.qsa.kv_heads;
     EXPECT_LE(MaxAbsDifference(ByHead(probe.keys.at(layer).rows(), heads),

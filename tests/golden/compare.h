@@ -35,7 +35,7 @@ std::vector<std::size_t> ArgMaxMismatches(std::span<const float> logits,
                                           std::int64_t vocab);
 
 /// Compares streams, keys, values and visible tokens of the last rows.
-void ExpectTailsMatch(const Golden& golden, const TailProbe& probe, const ModelConfig& config,
+void ExpectTailsMatch(const Golden& golden, const TailProbe& probe, const ModelSpec& config,
                       std::int64_t tokens);
 
 }  // namespace kv8::test

@@ -104,7 +104,7 @@ TEST(GoldenE4M3Saturation, IsCountedPerLayerAndSide) {
       {.kv_dtype = KvDType::kE4M3, .scales = std::vector<StoreScales>(3, {tight, tight})});
   ClipProbe probe(tight);
   runner.Prefill(ids, 64, &probe);
-  const std::vector<int> layers = runner.model().config().QsaLayers();
+  const std::vector<int> layers = runner.model().spec.KvLayerNumbers();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     EXPECT_GT(probe.k_clipped(layers[i]), 0u);
     EXPECT_EQ(runner.cache().saturation()[i].k, probe.k_clipped(layers[i]));

@@ -88,7 +88,7 @@ TEST_P(ExecutorGolden, ReproducesTheTarget) {
     EXPECT_NEAR(Mean(NegativeLogLikelihoods(logits, ids, run.vocab())),
                 Mean(golden.Floats("nll_all")), kMeanNll);
   }
-  const std::string layer = "streams_last4.layer" + std::to_string(run.config().layers - 1);
+  const std::string layer = "streams_last4.layer" + std::to_string(run.config().layer_count() - 1);
   if (golden.Has(layer) && GetParam().chunk > 0) {
     const auto streams = run.Streams((std::ssize(ids) - 1) % GetParam().chunk);
     const auto expected = golden.Floats(layer);

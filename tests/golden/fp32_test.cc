@@ -55,13 +55,13 @@ TEST_P(GoldenFp32, Reproduces) {
   const Golden golden(GetParam().golden);
   const auto ids = golden.Ints("input_ids");
   SequenceRunner runner({});
-  TailProbe probe(runner.model().config().qsa.budget_blocks);
+  TailProbe probe(runner.model().spec.qsa.budget_blocks);
   const std::vector<float> streams = GetParam().chunk == 0
                                          ? runner.Decode(ids, &probe)
                                          : runner.Prefill(ids, GetParam().chunk, &probe);
   ExpectLogitsMatch(golden, runner.Logits(streams), ids, runner.vocab());
   if (golden.Has("streams_last4.layer0")) {
-    ExpectTailsMatch(golden, probe, runner.model().config(), static_cast<std::int64_t>(ids.size()));
+    ExpectTailsMatch(golden, probe, runner.model().spec, static_cast<std::int64_t>(ids.size()));
   }
   const auto greedy = golden.Ints("greedy");
   const auto last = std::span(streams).last(static_cast<std::size_t>(runner.stream_width()));

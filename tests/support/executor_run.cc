@@ -38,19 +38,20 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
   ExecutorLimits limits;
   limits.cache =
       KvCachePlan::ForTokens(config().qsa, options.kv_dtype,
-                             model_->model().KvLayers(options.with_draft), options.capacity);
+                             model_->model().spec.KvLayers(options.with_draft), options.capacity);
   limits.sequence_blocks = limits.cache.blocks;
   limits.max_rows = kMaxChunk;
   limits.logit_rows = kLogitRows;
   limits.threads = 1;
   limits.scales = model_->scales();
+  limits.with_draft = model_->with_draft();
   if (std::getenv("KV8_TEST_SM70") != nullptr) limits.backend = "sm70";
   if (options.tables_on_host) {
-    const ExecutorMemory plan = OrThrow(PlanExecutor(options.device, *model_, limits));
+    const ExecutorMemory plan = OrThrow(PlanExecutor(options.device, model_->model(), limits));
     limits.device_memory = plan.weights + plan.states + plan.rollback + plan.activations +
                            limits.cache.kv_bytes() + limits.cache.index_bytes() - 1;
   }
-  executor_ = OrThrow(CreateExecutor(options.device, *model_, limits));
+  executor_ = OrThrow(CreateExecutor(options.device, model_->model(), limits));
   for (std::int64_t i = limits.cache.blocks; i-- > 0;) {  // not in the order of the tokens
     blocks_.push_back(static_cast<BlockId>(i));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/executor.h"
+#include "model/loaded_model.h"
 
 namespace kv8::test {
 
@@ -42,8 +43,8 @@ class ExecutorRun {
   /// Logits [V] of a draft row at `position` on the target's last row or, later, the draft's.
   std::vector<float> DraftStep(TokenId next, std::int64_t position, StreamSource source);
 
-  std::int64_t vocab() const { return model_->model().config().vocab; }
-  const ModelConfig& config() const { return model_->model().config(); }
+  std::int64_t vocab() const { return model_->model().spec.vocab; }
+  const ModelSpec& config() const { return model_->model().spec; }
   Executor& executor() { return *executor_; }
 
  private:

@@ -53,11 +53,12 @@ CalibrationReport MakeReport(const Checkpoint& checkpoint, bool with_draft) {
   report.index_sha256 = checkpoint.index_sha256();
   report.kv_weights_sha256 = checkpoint.KvWeightsSha256();
   report.layer_prefix = checkpoint.layer_prefix();
-  report.target_layers = checkpoint.config().layers;
+  report.target_layers = checkpoint.config().layer_count();
   report.corpus_sha256 = {Sha256Hex("corpus")};
   report.documents = 3;
   report.tokens = 500;
-  for (const int layer : checkpoint.config().QsaLayers()) report.layers.push_back(MakeLayer(layer));
+  for (const int layer : checkpoint.config().KvLayerNumbers())
+    report.layers.push_back(MakeLayer(layer));
   if (with_draft) report.layers.push_back(MakeLayer(report.target_layers));
   return report;
 }

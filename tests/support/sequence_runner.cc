@@ -11,8 +11,8 @@ namespace kv8::test {
 namespace {
 
 KvCache MakeCache(const Model& model, const RunnerOptions& options) {
-  const auto plan = KvCachePlan::ForTokens(model.config().qsa, options.kv_dtype,
-                                           model.KvLayers(options.with_draft), options.capacity);
+  const auto plan = KvCachePlan::ForTokens(
+      model.spec.qsa, options.kv_dtype, model.spec.KvLayers(options.with_draft), options.capacity);
   return OrThrow(KvCache::Create(plan, options.scales));
 }
 
@@ -26,15 +26,16 @@ const Checkpoint& BundledCheckpoint() {
 SequenceRunner::SequenceRunner(const RunnerOptions& options)
     : pool_(options.threads),
       ops_(*OrThrow(FindOps(options.backend))),
-      model_(OrThrow(Model::Create(BundledCheckpoint()))),
+      model_(OrThrow(
+          Model::Bind(BundledCheckpoint().config(), CheckpointSource(BundledCheckpoint())))),
       cache_(MakeCache(model_, options)),
-      workspace_(model_.config()),
-      layout_(model_.SequenceLayout(options.with_draft)),
+      workspace_(model_.spec),
+      layout_(StateLayout::For(model_.spec, options.with_draft)),
       state_(layout_),
       blocks_(OrThrow(BlockPool(cache_.plan().blocks).Allocate(cache_.plan().blocks))) {}
 
 std::int64_t SequenceRunner::stream_width() const {
-  return static_cast<std::int64_t>(model_.config().streams) * model_.config().hidden;
+  return static_cast<std::int64_t>(model_.spec.streams) * model_.spec.hidden;
 }
 
 CpuContext SequenceRunner::Context(ForwardObserver* observer) {
@@ -45,9 +46,9 @@ void SequenceRunner::Run(std::span<const TokenId> ids, Phase phase, ForwardObser
                          float* streams) {
   const auto rows = static_cast<std::int64_t>(ids.size());
   const SequenceRows sequence{0, rows, position_, phase, &state_, blocks_};
-  CpuSteps steps(model_.config(), Context(observer), Batch{ids, {&sequence, 1}},
+  CpuSteps steps(model_.spec, Context(observer), Batch{ids, {&sequence, 1}},
                  Matrix(streams, rows, stream_width()));
-  OrThrow(RunTarget(steps, model_.weights()));
+  OrThrow(RunTarget(steps, model_.weights));
   position_ += rows;
 }
 
@@ -81,11 +82,10 @@ std::vector<float> SequenceRunner::DraftPrefill(std::span<const TokenId> next,
     const auto rows = static_cast<std::int64_t>(count);
     const SequenceRows sequence{0,       rows,   static_cast<std::int64_t>(done), Phase::kPrefill,
                                 &state_, blocks_};
-    CpuSteps steps(model_.config(), Context(observer),
-                   Batch{next.subspan(done, count), {&sequence, 1}},
+    CpuSteps steps(model_.spec, Context(observer), Batch{next.subspan(done, count), {&sequence, 1}},
                    Matrix(out.data() + done * width, rows, stream_width()),
                    ConstMatrix(streams.data() + done * width, rows, stream_width()));
-    OrThrow(RunDraft(steps, model_.weights()));
+    OrThrow(RunDraft(steps, model_.weights));
   }
   return out;
 }
@@ -94,10 +94,10 @@ std::vector<float> SequenceRunner::DraftStep(TokenId next, std::span<const float
                                              std::int64_t position) {
   std::vector<float> out(static_cast<std::size_t>(stream_width()));
   const SequenceRows sequence{0, 1, position, Phase::kDecode, &state_, blocks_};
-  CpuSteps steps(model_.config(), Context(nullptr), Batch{{&next, 1}, {&sequence, 1}},
+  CpuSteps steps(model_.spec, Context(nullptr), Batch{{&next, 1}, {&sequence, 1}},
                  Matrix(out.data(), 1, stream_width()),
                  ConstMatrix(streams.data(), 1, stream_width()));
-  OrThrow(RunDraft(steps, model_.weights()));
+  OrThrow(RunDraft(steps, model_.weights));
   return out;
 }
 
@@ -106,18 +106,18 @@ std::vector<float> SequenceRunner::Head(std::span<const float> streams,
   const std::int64_t rows = static_cast<std::int64_t>(streams.size()) / stream_width();
   std::vector<float> of_rows(streams.begin(), streams.end());
   std::vector<float> logits(static_cast<std::size_t>(rows * vocab()));
-  CpuSteps steps(model_.config(), Context(nullptr), Matrix(of_rows.data(), rows, stream_width()),
+  CpuSteps steps(model_.spec, Context(nullptr), Matrix(of_rows.data(), rows, stream_width()),
                  Matrix(logits.data(), rows, vocab()));
-  OrThrow(RunHead(steps, mixer, model_.weights().lm_head));
+  OrThrow(RunHead(steps, mixer, model_.weights.lm_head));
   return logits;
 }
 
 std::vector<float> SequenceRunner::Logits(std::span<const float> streams) {
-  return Head(streams, model_.weights().mixer);
+  return Head(streams, model_.weights.mixer);
 }
 
 std::vector<float> SequenceRunner::DraftLogits(std::span<const float> streams) {
-  return Head(streams, model_.weights().mtp->mixer);
+  return Head(streams, model_.weights.mtp->mixer);
 }
 
 int ArgMax(std::span<const float> values) {

@@ -56,7 +56,7 @@ class SequenceRunner {
   std::vector<float> DraftLogits(std::span<const float> streams);
 
   std::int64_t stream_width() const;
-  std::int64_t vocab() const { return model_.config().vocab; }
+  std::int64_t vocab() const { return model_.spec.vocab; }
 
  private:
   CpuContext Context(ForwardObserver* observer);

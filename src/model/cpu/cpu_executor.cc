@@ -13,44 +13,44 @@ constexpr auto kHeadBytes = static_cast<std::int64_t>(sizeof(HeadMagnitudes));
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> CpuExecutor::Create(const LoadedModel& model,
+Result<std::unique_ptr<Executor>> CpuExecutor::Create(const Model& model,
                                                       const ExecutorLimits& limits) {
   KV8_ASSIGN_OR_RETURN(const OpTable* const ops, FindOps(limits.backend));
   KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(limits.cache, limits.scales));
   return std::unique_ptr<Executor>(new CpuExecutor(model, limits, *ops, std::move(cache)));
 }
 
-CpuExecutor::CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, const OpTable& ops,
+CpuExecutor::CpuExecutor(const Model& model, const ExecutorLimits& limits, const OpTable& ops,
                          KvCache cache)
-    : model_(model.model()),
+    : model_(model),
       ops_(ops),
-      width_(model_.stream_width()),
-      layout_(model_.SequenceLayout(model.with_draft())),
+      width_(model_.spec.stream_width()),
+      layout_(StateLayout::For(model_.spec, limits.with_draft)),
       trail_layout_(layout_.Recurrent()),
       drafts_(limits.drafts),
       pool_(limits.threads),
       cache_(std::move(cache)),
-      workspace_(model_.config()) {
+      workspace_(model_.spec) {
   workspace_.Resize(limits.max_rows);
   for (int i = 0; i < limits.slots; ++i) states_.emplace_back(layout_);
   for (int i = 0; i < limits.slots * drafts_; ++i) trails_.emplace_back(trail_layout_);
   sequences_.reserve(static_cast<std::size_t>(limits.slots));
   streams_.resize(static_cast<std::size_t>(limits.max_rows * width_));
   token_streams_.resize(static_cast<std::size_t>(limits.logit_rows * width_));
-  logits_.resize(static_cast<std::size_t>(limits.logit_rows * model_.config().vocab));
+  logits_.resize(static_cast<std::size_t>(limits.logit_rows * model_.spec.vocab));
   if (limits.observe_kv) {
     magnitudes_.resize(static_cast<std::size_t>(ObservedHeads(limits.cache)));
   }
-  if (!model.with_draft()) return;
+  if (!limits.with_draft) return;
   draft_input_.resize(streams_.size());
   draft_streams_.resize(streams_.size());
 }
 
-ExecutorMemory CpuExecutor::Plan(const LoadedModel& model, const ExecutorLimits& limits) {
-  const ModelConfig& config = model.model().config();
-  const StateLayout layout = model.model().SequenceLayout(model.with_draft());
-  const std::int64_t width = model.model().stream_width();
-  const std::int64_t streams = limits.max_rows * width * (model.with_draft() ? 3 : 1);
+ExecutorMemory CpuExecutor::Plan(const Model& model, const ExecutorLimits& limits) {
+  const ModelSpec& config = model.spec;
+  const StateLayout layout = StateLayout::For(model.spec, limits.with_draft);
+  const std::int64_t width = model.spec.stream_width();
+  const std::int64_t streams = limits.max_rows * width * (limits.with_draft ? 3 : 1);
   const std::int64_t observed = limits.observe_kv ? ObservedHeads(limits.cache) * kHeadBytes : 0;
   const std::int64_t logits = limits.logit_rows * (width + config.vocab);
   return {.states = layout.bytes() * limits.slots,
@@ -96,9 +96,9 @@ std::span<const SequenceRows> CpuExecutor::Sequences(std::span<const SlotRows> i
 }
 
 void CpuExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
-  CpuSteps steps(model_.config(), Context(), Batch{ids, Sequences(items, true)},
+  CpuSteps steps(model_.spec, Context(), Batch{ids, Sequences(items, true)},
                  Matrix(streams_.data(), std::ssize(ids), width_));
-  Note(RunTarget(steps, model_.weights()));
+  Note(RunTarget(steps, model_.weights));
 }
 
 Matrix CpuExecutor::Gather(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
@@ -112,14 +112,14 @@ Matrix CpuExecutor::Gather(const AlignedVector<float>& streams, std::span<const 
 
 Matrix CpuExecutor::Head(const AlignedVector<float>& streams, std::span<const std::int64_t> rows,
                          const HyperConnectionWeights& mixer) {
-  const Matrix logits(logits_.data(), std::ssize(rows), model_.config().vocab);
-  CpuSteps steps(model_.config(), Context(), Gather(streams, rows, token_streams_), logits);
-  Note(RunHead(steps, mixer, model_.weights().lm_head));
+  const Matrix logits(logits_.data(), std::ssize(rows), model_.spec.vocab);
+  CpuSteps steps(model_.spec, Context(), Gather(streams, rows, token_streams_), logits);
+  Note(RunHead(steps, mixer, model_.weights.lm_head));
   return logits;
 }
 
 Matrix CpuExecutor::Logits(std::span<const std::int64_t> rows) {
-  return Head(streams_, rows, model_.weights().mixer);
+  return Head(streams_, rows, model_.weights.mixer);
 }
 
 void CpuExecutor::Rollback(int slot, std::int64_t kept) {
@@ -130,13 +130,13 @@ void CpuExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows> 
                         std::span<const std::int64_t> sources, StreamSource source) {
   const ConstMatrix input =
       Gather(source == StreamSource::kTarget ? streams_ : draft_streams_, sources, draft_input_);
-  CpuSteps steps(model_.config(), Context(), Batch{ids, Sequences(items, false)},
+  CpuSteps steps(model_.spec, Context(), Batch{ids, Sequences(items, false)},
                  Matrix(draft_streams_.data(), std::ssize(ids), width_), input);
-  Note(RunDraft(steps, model_.weights()));
+  Note(RunDraft(steps, model_.weights));
 }
 
 Matrix CpuExecutor::DraftLogits(std::span<const std::int64_t> rows) {
-  return Head(draft_streams_, rows, model_.weights().mtp->mixer);
+  return Head(draft_streams_, rows, model_.weights.mtp->mixer);
 }
 
 void CpuExecutor::SaveStreams(std::int64_t row, std::span<float> to) {

@@ -13,9 +13,8 @@ namespace kv8 {
 
 class CpuExecutor final : public Executor {
  public:
-  static Result<std::unique_ptr<Executor>> Create(const LoadedModel& model,
-                                                  const ExecutorLimits& limits);
-  static ExecutorMemory Plan(const LoadedModel& model, const ExecutorLimits& limits);
+  static Result<std::unique_ptr<Executor>> Create(const Model& model, const ExecutorLimits& limits);
+  static ExecutorMemory Plan(const Model& model, const ExecutorLimits& limits);
 
   ExecutorMemory memory() const override;
   void Reset(int slot) override { State(slot).Reset(); }
@@ -36,8 +35,7 @@ class CpuExecutor final : public Executor {
   std::vector<SaturationCount> Saturation() override { return cache_.saturation(); }
 
  private:
-  CpuExecutor(const LoadedModel& model, const ExecutorLimits& limits, const OpTable& ops,
-              KvCache cache);
+  CpuExecutor(const Model& model, const ExecutorLimits& limits, const OpTable& ops, KvCache cache);
 
   SequenceState& State(int slot) { return states_[static_cast<std::size_t>(slot)]; }
   /// The states kept for the first `count` rows of a slot.

@@ -100,7 +100,7 @@ void AddToEveryStream(ConstMatrix rows, Matrix streams) {
 
 }  // namespace
 
-CpuSteps::CpuSteps(const ModelConfig& config, const CpuContext& context, const Batch& batch,
+CpuSteps::CpuSteps(const ModelSpec& config, const CpuContext& context, const Batch& batch,
                    Matrix streams, ConstMatrix target)
     : config_(config),
       context_(context),
@@ -116,7 +116,7 @@ CpuSteps::CpuSteps(const ModelConfig& config, const CpuContext& context, const B
   }
 }
 
-CpuSteps::CpuSteps(const ModelConfig& config, const CpuContext& context, Matrix streams,
+CpuSteps::CpuSteps(const ModelSpec& config, const CpuContext& context, Matrix streams,
                    Matrix logits)
     : config_(config),
       context_(context),

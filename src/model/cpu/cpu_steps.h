@@ -26,10 +26,10 @@ class CpuSteps final : public Steps {
  public:
   /// Over the batch's rows; `streams` [T,S*H] is what the pass leaves. A draft pass begins with
   /// `target` [T,S*H]: each row's streams, of RunTarget or of the draft pass before.
-  CpuSteps(const ModelConfig& config, const CpuContext& context, const Batch& batch, Matrix streams,
+  CpuSteps(const ModelSpec& config, const CpuContext& context, const Batch& batch, Matrix streams,
            ConstMatrix target = {});
   /// Over rows that have their streams [R,S*H]: RunHead leaves `logits` [R,V].
-  CpuSteps(const ModelConfig& config, const CpuContext& context, Matrix streams, Matrix logits);
+  CpuSteps(const ModelSpec& config, const CpuContext& context, Matrix streams, Matrix logits);
 
   Result<void> Embed(const Weight& table) override;
   Result<void> NgramMemory(const PleWeights& weights, const LayerSpec& layer) override;
@@ -53,7 +53,7 @@ class CpuSteps final : public Steps {
  private:
   void Project(ConstMatrix x, const Weight& weight, Matrix out);
 
-  const ModelConfig& config_;
+  const ModelSpec& config_;
   const CpuContext context_;
   Workspace& w_;
   const Batch batch_;

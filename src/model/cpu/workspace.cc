@@ -57,7 +57,7 @@ std::int64_t Workspace::bytes() const {
                                    positions.capacity() * sizeof(std::int64_t));
 }
 
-std::int64_t Workspace::PlannedBytes(const ModelConfig& config, std::int64_t rows) {
+std::int64_t Workspace::PlannedBytes(const ModelSpec& config, std::int64_t rows) {
   Workspace empty(config);
   std::int64_t cols = 0;
   for (const Field& field : empty.Fields()) cols += field.cols;

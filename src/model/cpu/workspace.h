@@ -18,13 +18,13 @@ namespace kv8 {
 /// Buffers for up to `rows` rows; their size depends on nothing else. Grows when asked for more.
 class Workspace {
  public:
-  explicit Workspace(const ModelConfig& config) : config_(config) {}
+  explicit Workspace(const ModelSpec& config) : config_(config) {}
 
   /// Makes every view below `rows` rows long. Invalidates earlier views.
   void Resize(std::int64_t rows);
   std::int64_t bytes() const;
   /// What bytes() will be after the first Resize(rows).
-  static std::int64_t PlannedBytes(const ModelConfig& config, std::int64_t rows);
+  static std::int64_t PlannedBytes(const ModelSpec& config, std::int64_t rows);
 
   Matrix x;       // [T,H] input of a block
   Matrix y;       // [T,H] output of a block
@@ -60,7 +60,7 @@ class Workspace {
   static constexpr std::size_t kFields = 16;
   std::array<Field, kFields> Fields();
 
-  ModelConfig config_;
+  ModelSpec config_;
   AlignedVector<float> floats_;
   std::vector<std::int32_t> selected_;
 };

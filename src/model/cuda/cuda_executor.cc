@@ -9,24 +9,23 @@
 
 namespace kv8::cuda {
 
-Result<ExecutorMemory> CudaExecutor::Plan(const LoadedModel& model, const ExecutorLimits& limits) {
+Result<ExecutorMemory> CudaExecutor::Plan(const Model& model, const ExecutorLimits& limits) {
   KV8_ASSIGN_OR_RETURN(const DeviceMemoryPlan plan, DeviceMemoryPlan::For(model, limits));
   return plan.ByOwner(false);
 }
 
-Result<std::unique_ptr<Executor>> CudaExecutor::Create(const LoadedModel& model,
+Result<std::unique_ptr<Executor>> CudaExecutor::Create(const Model& model,
                                                        const ExecutorLimits& limits) {
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(model, limits));
   KV8_RETURN_IF_ERROR(executor->Open());
   return std::unique_ptr<Executor>(std::move(executor));
 }
 
-CudaExecutor::CudaExecutor(const LoadedModel& model, const ExecutorLimits& limits)
-    : loaded_(model),
-      model_(model.model()),
+CudaExecutor::CudaExecutor(const Model& model, const ExecutorLimits& limits)
+    : model_(model),
       limits_(limits),
-      layout_(model_.SequenceLayout(model.with_draft())),
-      width_(model_.stream_width()) {}
+      layout_(StateLayout::For(model.spec, limits.with_draft)),
+      width_(model_.spec.stream_width()) {}
 
 CudaExecutor::~CudaExecutor() {
   // Memory is given back by the thread that destroys it; a failure changes nothing about that.
@@ -47,7 +46,7 @@ Result<CodeChoice> CodeOf(const std::string& backend) {
 /// Everything that can be refused is refused here, and what does not fit before it is taken.
 Result<void> CudaExecutor::Open() {
   KV8_ASSIGN_OR_RETURN(const CodeChoice code, CodeOf(limits_.backend));
-  KV8_ASSIGN_OR_RETURN(const DeviceMemoryPlan plan, DeviceMemoryPlan::For(loaded_, limits_));
+  KV8_ASSIGN_OR_RETURN(const DeviceMemoryPlan plan, DeviceMemoryPlan::For(model_, limits_));
   KV8_ASSIGN_OR_RETURN(device_, Device::Open());
   KV8_ASSIGN_OR_RETURN(CudaOps ops, CudaOps::Load(*device_, code));
   ops_ = std::move(ops);
@@ -71,7 +70,7 @@ Result<void> CudaExecutor::TakeWeights(const DeviceMemoryPlan& plan, bool tables
                                           : device_->Allocate(plan.tables, "the tables"));
   Arena arrays(weight_memory_.data()), tables(table_memory_.data());
   WeightPlacer placer(arrays, tables);
-  KV8_ASSIGN_OR_RETURN(weights_, placer.Place(model_, loaded_.with_draft()));
+  KV8_ASSIGN_OR_RETURN(weights_, placer.Place(model_, limits_.with_draft));
   return placer.Upload(stream_);
 }
 
@@ -79,23 +78,23 @@ Result<void> CudaExecutor::TakeBuffers() {
   KV8_ASSIGN_OR_RETURN(DeviceState state, DeviceState::Create(*device_, stream_, layout_, limits_));
   state_ = std::move(state);
   KV8_ASSIGN_OR_RETURN(PassBlock block,
-                       PassBlock::Create(*device_, limits_, model_.config().qsa.block_tokens));
+                       PassBlock::Create(*device_, limits_, model_.spec.qsa.block_tokens));
   block_ = std::move(block);
-  const WorkspaceSize size = WorkspaceSizeFor(loaded_, limits_);
+  const WorkspaceSize size = WorkspaceSizeFor(limits_);
   Arena sizes;
-  DeviceWorkspace::Take(sizes, model_.config(), size);
+  DeviceWorkspace::Take(sizes, model_.spec, size);
   KV8_ASSIGN_OR_RETURN(work_memory_, device_->Allocate(sizes.bytes(), "activations"));
   KV8_RETURN_IF_ERROR(stream_.Fill(work_memory_.data(), std::byte{0}, work_memory_.bytes()));
   Arena arena(work_memory_.data());
-  work_ = DeviceWorkspace::Take(arena, model_.config(), size);
+  work_ = DeviceWorkspace::Take(arena, model_.spec, size);
   parts_.emplace(
-      DeviceModel{model_.config(), *ops_, weights_, *state_, work_, *block_, limits_.drafts});
+      DeviceModel{model_.spec, *ops_, weights_, *state_, work_, *block_, limits_.drafts});
   return WriteConstants(size.rows);
 }
 
 /// Page-locked memory that results are read to, as if all of them were 0.
 Result<void> CudaExecutor::TakeHostBuffers() {
-  const std::int64_t values = limits_.logit_rows * model_.config().vocab;
+  const std::int64_t values = limits_.logit_rows * model_.spec.vocab;
   const std::int64_t value_bytes = values * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t token_bytes = limits_.logit_rows * static_cast<std::int64_t>(sizeof(TokenId));
   KV8_ASSIGN_OR_RETURN(logit_memory_, device_->AllocateHost(value_bytes, "logits"));
@@ -127,7 +126,7 @@ Result<void> CudaExecutor::WriteConstants(std::int64_t rows) {
                                      static_cast<std::int64_t>(cells.size_bytes())));
   }
   const std::vector<float> ones(
-      static_cast<std::size_t>(loaded_.with_draft() ? rows * model_.config().streams : 0), 1.0f);
+      static_cast<std::size_t>(limits_.with_draft ? rows * model_.spec.streams : 0), 1.0f);
   KV8_RETURN_IF_ERROR(stream_.Copy(work_.ones, ones.data(),
                                    std::ssize(ones) * static_cast<std::int64_t>(sizeof(float))));
   return stream_.Synchronize();
@@ -139,7 +138,7 @@ Result<void> CudaExecutor::TryEveryOp() {
   shape.max_blocks = ContextBound(0);
   KV8_RETURN_IF_ERROR(Enqueue(Work::kForward, shape));
   KV8_RETURN_IF_ERROR(Enqueue(Work::kChoose, shape));
-  if (loaded_.with_draft()) {
+  if (limits_.with_draft) {
     KV8_RETURN_IF_ERROR(Enqueue(Work::kDraft, shape));
     KV8_RETURN_IF_ERROR(Enqueue(Work::kDraftBest, shape));
   }
@@ -151,13 +150,13 @@ Result<void> CudaExecutor::TryEveryOp() {
 /// Selectable blocks of the longest sequence.
 std::int32_t CudaExecutor::MostBlocks() const {
   return static_cast<std::int32_t>(limits_.sequence_blocks * kBlockTokens /
-                                   model_.config().qsa.block_tokens);
+                                   model_.spec.qsa.block_tokens);
 }
 
 /// The least of budget, 4 budgets, 16 budgets and so on: few graphs serve all contexts.
 std::int32_t CudaExecutor::ContextBound(std::int32_t blocks) const {
   const std::int32_t most = MostBlocks();
-  std::int32_t bound = RoundUp(model_.config().qsa.budget_blocks, 4);
+  std::int32_t bound = RoundUp(model_.spec.qsa.budget_blocks, 4);
   while (bound < std::min(blocks, most)) bound *= 4;
   return std::min(bound, most);
 }
@@ -210,7 +209,7 @@ Result<void> CudaExecutor::CaptureGraphs() {
         shape.max_blocks = bound;
         KV8_RETURN_IF_ERROR(Captured(Work::kForward, shape));
         shape.rounds = 0;
-        if (loaded_.with_draft()) KV8_RETURN_IF_ERROR(Captured(Work::kDraft, shape));
+        if (limits_.with_draft) KV8_RETURN_IF_ERROR(Captured(Work::kDraft, shape));
       }
     }
   }
@@ -219,7 +218,7 @@ Result<void> CudaExecutor::CaptureGraphs() {
     for (const Work work : {Work::kLogits, Work::kBest, Work::kChoose}) {
       KV8_RETURN_IF_ERROR(Captured(work, shape));
     }
-    if (!loaded_.with_draft()) continue;
+    if (!limits_.with_draft) continue;
     for (const Work work : {Work::kDraftLogits, Work::kDraftBest}) {
       KV8_RETURN_IF_ERROR(Captured(work, shape));
     }
@@ -283,7 +282,7 @@ Result<void> CudaExecutor::SendRules(std::span<const ChoiceRule> rules) {
 }
 
 Matrix CudaExecutor::ReadLogits(Work work, std::span<const std::int64_t> rows) {
-  const std::int64_t vocab = model_.config().vocab;
+  const std::int64_t vocab = model_.spec.vocab;
   Guard([&] {
     return RunHead(work, rows, work_.logits, logit_memory_,
                    vocab * static_cast<std::int64_t>(sizeof(float)));

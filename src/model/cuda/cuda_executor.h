@@ -16,9 +16,8 @@ namespace kv8::cuda {
 /// enqueued launch by launch. The host waits for the device only where it reads something.
 class CudaExecutor final : public Executor {
  public:
-  static Result<ExecutorMemory> Plan(const LoadedModel& model, const ExecutorLimits& limits);
-  static Result<std::unique_ptr<Executor>> Create(const LoadedModel& model,
-                                                  const ExecutorLimits& limits);
+  static Result<ExecutorMemory> Plan(const Model& model, const ExecutorLimits& limits);
+  static Result<std::unique_ptr<Executor>> Create(const Model& model, const ExecutorLimits& limits);
 
   ~CudaExecutor() override;
 
@@ -57,7 +56,7 @@ class CudaExecutor final : public Executor {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  CudaExecutor(const LoadedModel& model, const ExecutorLimits& limits);
+  CudaExecutor(const Model& model, const ExecutorLimits& limits);
   Result<void> Open();
   Result<void> TakeWeights(const DeviceMemoryPlan& plan, bool tables_on_host);
   Result<void> TakeBuffers();
@@ -100,7 +99,6 @@ class CudaExecutor final : public Executor {
     return static_cast<std::int32_t>(slot * limits_.drafts + kept - 1);
   }
 
-  const LoadedModel& loaded_;
   const Model& model_;
   const ExecutorLimits limits_;
   const StateLayout layout_;

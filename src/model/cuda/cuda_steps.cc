@@ -11,7 +11,7 @@ ExpertWeights Stack(const std::vector<Weight>& experts) {
 }
 
 /// Sizes and weights of the n-gram memory.
-PleArgs PleDimensions(const ModelConfig& model, const PleWeights& weights,
+PleArgs PleDimensions(const ModelSpec& model, const PleWeights& weights,
                       const DevicePleTable& table) {
   const PleConfig& config = *model.ple;
   PleArgs args{.streams = model.streams,

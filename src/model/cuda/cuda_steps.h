@@ -12,7 +12,7 @@ namespace kv8::cuda {
 
 /// Everything a pass works with. What it points to outlives it.
 struct DeviceModel {
-  const ModelConfig& config;
+  const ModelSpec& config;
   const CudaOps& ops;
   const DeviceWeights& weights;
   const DeviceState& state;

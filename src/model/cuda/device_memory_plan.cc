@@ -9,32 +9,31 @@
 
 namespace kv8::cuda {
 
-WorkspaceSize WorkspaceSizeFor(const LoadedModel& model, const ExecutorLimits& limits) {
+WorkspaceSize WorkspaceSizeFor(const ExecutorLimits& limits) {
   return {.rows = PassBlock::MaxRows(limits),
           .prefill_slices = limits.slots,
           .logit_rows = PaddedRows(limits.logit_rows),
           .max_blocks = limits.sequence_blocks * limits.cache.index.keys_per_block,
-          .with_draft = model.with_draft(),
+          .with_draft = limits.with_draft,
           .observed_heads = limits.observe_kv ? ObservedHeads(limits.cache) : 0};
 }
 
-Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const LoadedModel& model,
-                                               const ExecutorLimits& limits) {
+Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const Model& model, const ExecutorLimits& limits) {
   if (limits.cache.kv.dtype == KvDType::kFp32) {
     return Error{Code::kUnsupported, "the GPU has FP16 and E4M3 caches, not FP32",
                  "--kv-cache-dtype fp32", "use fp16 or fp8_e4m3, or run with --device cpu"};
   }
   Arena arrays, tables, work;
   WeightPlacer placer(arrays, tables);
-  if (auto placed = placer.Place(model.model(), model.with_draft()); !placed.ok()) {
+  if (auto placed = placer.Place(model, limits.with_draft); !placed.ok()) {
     return std::move(placed).error();
   }
-  DeviceWorkspace::Take(work, model.model().config(), WorkspaceSizeFor(model, limits));
+  DeviceWorkspace::Take(work, model.spec, WorkspaceSizeFor(limits));
   return DeviceMemoryPlan{
       .weights = arrays.bytes(),
       .tables = tables.bytes(),
       .pools = limits.cache.kv_bytes() + limits.cache.index_bytes(),
-      .states = DeviceState::Plan(model.model().SequenceLayout(model.with_draft()), limits),
+      .states = DeviceState::Plan(StateLayout::For(model.spec, limits.with_draft), limits),
       .activations = work.bytes() + PassBlock::Plan(limits)};
 }
 

@@ -9,7 +9,7 @@
 namespace kv8::cuda {
 
 /// Buffers that a run with these limits needs.
-WorkspaceSize WorkspaceSizeFor(const LoadedModel& model, const ExecutorLimits& limits);
+WorkspaceSize WorkspaceSizeFor(const ExecutorLimits& limits);
 
 struct DeviceMemoryPlan {
   std::int64_t weights = 0;
@@ -19,7 +19,7 @@ struct DeviceMemoryPlan {
   std::int64_t activations = 0;  // buffers of a pass and what describes its rows
 
   /// Errors: kUnsupported for weights or a cache that the GPU's ops do not have.
-  static Result<DeviceMemoryPlan> For(const LoadedModel& model, const ExecutorLimits& limits);
+  static Result<DeviceMemoryPlan> For(const Model& model, const ExecutorLimits& limits);
 
   ExecutorMemory ByOwner(bool tables_on_host) const;
   std::int64_t total(bool tables_on_host) const {

@@ -10,7 +10,7 @@
 namespace kv8::cuda {
 namespace {
 
-void TakePle(Arena& arena, const ModelConfig& config, std::int64_t rows, DeviceWorkspace& w) {
+void TakePle(Arena& arena, const ModelSpec& config, std::int64_t rows, DeviceWorkspace& w) {
   if (!config.ple) return;
   const std::int64_t width = std::int64_t{config.streams} * config.hidden;
   w.ple.memory = arena.Take<float>(rows * config.ple->heads() * config.ple->head_dim());
@@ -64,7 +64,7 @@ void TakeChoice(Arena& arena, std::int64_t rows, DeviceWorkspace& w) {
   w.choice.list = arena.Take<std::uint64_t>(rows * kMaxListed);
 }
 
-void TakeMoe(Arena& arena, const ModelConfig& config, std::int64_t rows, DeviceWorkspace& w) {
+void TakeMoe(Arena& arena, const ModelSpec& config, std::int64_t rows, DeviceWorkspace& w) {
   const MoeConfig& moe = config.moe;
   const std::int64_t pairs = rows * moe.experts_per_token;
   w.moe.logits = arena.Take<float>(rows * moe.experts);
@@ -82,7 +82,7 @@ void TakeMoe(Arena& arena, const ModelConfig& config, std::int64_t rows, DeviceW
 
 }  // namespace
 
-DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelConfig& config,
+DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelSpec& config,
                                       const WorkspaceSize& size) {
   const std::int64_t width = std::int64_t{config.streams} * config.hidden;
   const std::int64_t draft_rows = size.with_draft ? size.rows : 0;

@@ -71,7 +71,7 @@ struct DeviceWorkspace {
     std::int32_t *chosen, *begins, *active, *pairs;
   } moe;
 
-  static DeviceWorkspace Take(Arena& arena, const ModelConfig& config, const WorkspaceSize& size);
+  static DeviceWorkspace Take(Arena& arena, const ModelSpec& config, const WorkspaceSize& size);
 };
 
 }  // namespace kv8::cuda

@@ -68,12 +68,12 @@ DevicePleTable WeightPlacer::PutTable(const PleWeights& host, const PleWeights& 
 Result<DeviceWeights> WeightPlacer::Place(const Model& model, bool with_draft) {
   pieces_.clear();
   shard_lists_.clear();
-  DeviceWeights placed{.weights = model.weights(), .ple_tables = {}};
+  DeviceWeights placed{.weights = model.weights, .ple_tables = {}};
   placed.weights.vectors.clear();
   if (!with_draft) placed.weights.mtp.reset();
   WeightVisit<WeightPlacer>{*this}(placed.weights);
   for (std::size_t i = 0; i < placed.weights.layers.size(); ++i) {
-    const std::optional<PleWeights>& host = model.weights().layers[i].ple;
+    const std::optional<PleWeights>& host = model.weights.layers[i].ple;
     if (host) placed.ple_tables.push_back(PutTable(*host, *placed.weights.layers[i].ple));
   }
   if (error_) return *error_;

@@ -26,18 +26,18 @@ Json Flat() {
   return flat;
 }
 
-TEST(ParseModelConfig, ReadsTheBundledModel) {
-  const auto config = ParseModelConfig(Bundled(), "t");
+TEST(ReadModelSpec, ReadsTheBundledModel) {
+  const auto config = ReadModelSpec(Bundled(), "t");
   ASSERT_TRUE(config.ok()) << config.error().ToString();
   EXPECT_EQ(config->hidden, 192);
-  EXPECT_EQ(config->layers, 12);
+  EXPECT_EQ(config->layer_count(), 12);
   EXPECT_EQ(config->vocab, 6144);
   EXPECT_EQ(config->max_positions, 16384);
   EXPECT_FLOAT_EQ(config->rms_eps, 1e-6f);
   EXPECT_EQ(config->streams, 4);
   EXPECT_EQ(config->lowrank, 32);
   EXPECT_EQ(config->eos, 0);
-  EXPECT_THAT(config->QsaLayers(), ElementsAre(3, 7, 11));
+  EXPECT_THAT(config->KvLayerNumbers(), ElementsAre(3, 7, 11));
   EXPECT_EQ(config->gdn.conv_channels(), 512);
   EXPECT_EQ(config->qsa.query_heads, 12);
   EXPECT_EQ(config->qsa.rotary_dim, 16);
@@ -50,76 +50,76 @@ TEST(ParseModelConfig, ReadsTheBundledModel) {
   EXPECT_EQ(config->ple->seed, 1234);
   EXPECT_EQ(config->ple->heads(), 8);
   EXPECT_EQ(config->ple->head_dim(), 24);
-  ASSERT_TRUE(config->mtp);
-  EXPECT_EQ(config->mtp->rope_theta, 1e6);
+  ASSERT_TRUE(config->draft);
+  EXPECT_EQ(config->draft->rope_theta, 1e6);
 }
 
-TEST(ParseModelConfig, ReadsTheFlatForm) {
-  const auto config = ParseModelConfig(Flat(), "t");
+TEST(ReadModelSpec, ReadsTheFlatForm) {
+  const auto config = ReadModelSpec(Flat(), "t");
   ASSERT_TRUE(config.ok()) << config.error().ToString();
   EXPECT_EQ(config->hidden, 192);
-  EXPECT_THAT(config->QsaLayers(), ElementsAre(3, 7, 11));
+  EXPECT_THAT(config->KvLayerNumbers(), ElementsAre(3, 7, 11));
 }
 
-TEST(ParseModelConfig, AcceptsEverySpellingOfAnAttentionLayer) {
+TEST(ReadModelSpec, AcceptsEverySpellingOfAnAttentionLayer) {
   for (const char* spelling : {"full_attention", "deepseek_sparse_attention", "hybrid_indexed",
                                "qwen_sparse_attention", "attention"}) {
     Json json = Flat();
     for (Json& type : json["layer_types"]) {
       if (type == "full_attention") type = spelling;
     }
-    const auto config = ParseModelConfig(json, "t");
+    const auto config = ReadModelSpec(json, "t");
     ASSERT_TRUE(config.ok()) << config.error().ToString();
-    EXPECT_THAT(config->QsaLayers(), ElementsAre(3, 7, 11));
+    EXPECT_THAT(config->KvLayerNumbers(), ElementsAre(3, 7, 11));
   }
 }
 
-TEST(ParseModelConfig, DerivesLayerKindsFromTheInterval) {
+TEST(ReadModelSpec, DerivesLayerKindsFromTheInterval) {
   Json json = Flat();
   json.erase("layer_types");
   json["full_attention_interval"] = 6;
-  EXPECT_THAT(ParseModelConfig(json, "t")->QsaLayers(), ElementsAre(5, 11));
+  EXPECT_THAT(ReadModelSpec(json, "t")->KvLayerNumbers(), ElementsAre(5, 11));
   json.erase("full_attention_interval");
-  EXPECT_THAT(ParseModelConfig(json, "t").error().what, HasSubstr("full_attention_interval"));
+  EXPECT_THAT(ReadModelSpec(json, "t").error().what, HasSubstr("full_attention_interval"));
 }
 
-TEST(ParseModelConfig, ReadsRopeFromEitherPlace) {
+TEST(ReadModelSpec, ReadsRopeFromEitherPlace) {
   Json json = Flat();
   json.erase("rope_parameters");
   json["rope_theta"] = 5e5;
-  const auto config = ParseModelConfig(json, "t");
+  const auto config = ReadModelSpec(json, "t");
   ASSERT_TRUE(config.ok()) << config.error().ToString();
   EXPECT_EQ(config->qsa.rope_theta, 5e5);
   EXPECT_EQ(config->qsa.rotary_dim, 16);
 }
 
-TEST(ParseModelConfig, DraftHeadAndMemoryAreOptional) {
+TEST(ReadModelSpec, DraftHeadAndMemoryAreOptional) {
   Json json = Flat();
   for (const char* key : {"mtp", "mtp_num_hidden_layers", "ple_layer_ids", "eos_token_id"}) {
     json.erase(key);
   }
-  const auto config = ParseModelConfig(json, "t");
+  const auto config = ReadModelSpec(json, "t");
   ASSERT_TRUE(config.ok()) << config.error().ToString();
-  EXPECT_FALSE(config->mtp);
+  EXPECT_FALSE(config->draft);
   EXPECT_FALSE(config->ple);
   EXPECT_FALSE(config->eos);
 }
 
-TEST(ParseModelConfig, DraftHeadHasItsOwnRope) {
+TEST(ReadModelSpec, DraftHeadHasItsOwnRope) {
   Json json = Flat();
   json["mtp"]["rope_theta"] = 123.0;
-  EXPECT_EQ(ParseModelConfig(json, "t")->mtp->rope_theta, 123);
+  EXPECT_EQ(ReadModelSpec(json, "t")->draft->rope_theta, 123);
   json["mtp"].erase("rope_theta");
-  EXPECT_EQ(ParseModelConfig(json, "t")->mtp->rope_theta, 1e6);
+  EXPECT_EQ(ReadModelSpec(json, "t")->draft->rope_theta, 1e6);
   json.erase("mtp_num_hidden_layers");  // the object alone announces it
-  EXPECT_TRUE(ParseModelConfig(json, "t")->mtp);
+  EXPECT_TRUE(ReadModelSpec(json, "t")->draft);
 }
 
-TEST(ParseModelConfig, KvCacheSettingsOfOtherEnginesChangeNothing) {
+TEST(ReadModelSpec, KvCacheSettingsOfOtherEnginesChangeNothing) {
   Json json = Flat();
   json["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}};
   json["kv_cache_quant_algo"] = "FP8";
-  EXPECT_TRUE(ParseModelConfig(json, "t").ok());
+  EXPECT_TRUE(ReadModelSpec(json, "t").ok());
 }
 
 struct BadValue {
@@ -146,7 +146,7 @@ TEST_P(ParseModelConfigRefuses, NamingTheKey) {
   } else {
     json[Json::json_pointer(pointer)] = Json::parse(bad.value);
   }
-  const auto config = ParseModelConfig(json, "c.json");
+  const auto config = ReadModelSpec(json, "c.json");
   ASSERT_FALSE(config.ok());
   const std::string leaf = pointer.substr(pointer.rfind('/') + 1);
   EXPECT_THAT(config.error().where, testing::StartsWith("c.json"));
@@ -231,33 +231,33 @@ INSTANTIATE_TEST_SUITE_P(
                  R"(["linear_attention", "sliding_attention", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])",
                  kOther, "\"sliding_attention\" for layer 1"}));
 
-TEST(ParseModelConfig, RotaryDimensionsComeInPairs) {
+TEST(ReadModelSpec, RotaryDimensionsComeInPairs) {
   for (const int head_dim : {18, 20}) {  // 4.5 and 5 dimensions
     Json json = Flat();
     json["head_dim"] = head_dim;
-    const auto config = ParseModelConfig(json, "t");
+    const auto config = ReadModelSpec(json, "t");
     ASSERT_FALSE(config.ok());
     EXPECT_EQ(config.error().code, Code::kMismatch);
     EXPECT_THAT(config.error().what, HasSubstr("head_dim " + std::to_string(head_dim)));
   }
 }
 
-TEST(ParseModelConfig, LooksAtBothLevels) {
+TEST(ReadModelSpec, LooksAtBothLevels) {
   Json json = Bundled();
   json["tie_word_embeddings"] = true;
-  EXPECT_EQ(ParseModelConfig(json, "t").error().code, Code::kUnsupported);
+  EXPECT_EQ(ReadModelSpec(json, "t").error().code, Code::kUnsupported);
   json = Bundled();
   json["text_config"]["tie_word_embeddings"] = true;
-  EXPECT_THAT(ParseModelConfig(json, "t").error().where,
+  EXPECT_THAT(ReadModelSpec(json, "t").error().where,
               HasSubstr("text_config: tie_word_embeddings"));
   json = Bundled();
   json["quantization_config"] = Json::object();
-  EXPECT_THAT(ParseModelConfig(json, "t").error().where, HasSubstr("quantization_config"));
+  EXPECT_THAT(ReadModelSpec(json, "t").error().where, HasSubstr("quantization_config"));
 }
 
-TEST(ParseModelConfig, RefusesWhatIsNoObject) {
+TEST(ReadModelSpec, RefusesWhatIsNoObject) {
   for (const Json& json : {Json::array(), Json(3), Json(), Json{{"text_config", 3}}}) {
-    const auto config = ParseModelConfig(json, "t");
+    const auto config = ReadModelSpec(json, "t");
     ASSERT_FALSE(config.ok());
     EXPECT_EQ(config.error().code, Code::kCorrupt);
   }

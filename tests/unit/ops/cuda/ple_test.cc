@@ -98,7 +98,8 @@ struct Operands {
 
   static std::vector<const std::uint16_t*> ShardPointers(const Case& of) {
     std::vector<const std::uint16_t*> pointers;
-    for (const auto& shard : of.shards) pointers.push_back(shard->array().data);
+    for (const auto& shard : of.shards)
+      pointers.push_back(reinterpret_cast<const std::uint16_t*>(shard->array().codes));
     return pointers;
   }
 
