@@ -1,0 +1,55 @@
+// Memory as planned, at the released dimensions, from a configuration alone.
+#include <gtest/gtest.h>
+
+#include "model/executor.h"
+#include "support/released_config.h"
+
+namespace kv8 {
+namespace {
+
+void ExpectEqual(const ExecutorMemory& planned, const ExecutorMemory& taken) {
+  EXPECT_EQ(planned.weights, taken.weights);
+  EXPECT_EQ(planned.states, taken.states);
+  EXPECT_EQ(planned.rollback, taken.rollback);
+  EXPECT_EQ(planned.activations, taken.activations);
+}
+
+TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
+  const ModelSpec spec = ReadModelSpec(test::ReleasedConfig(), "released").value();
+  const Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
+  for (const bool with_draft : {false, true}) {
+    ExecutorLimits limits{
+        .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kFp16, spec.KvLayers(with_draft), 4096),
+        .sequence_blocks = 64,
+        .slots = 2,
+        .drafts = with_draft ? 3 : 0,
+        .threads = 2,
+        .with_draft = with_draft};
+    const ExecutorMemory planned = PlanExecutor(DeviceKind::kCpu, model, limits).value();
+    const auto executor = CreateExecutor(DeviceKind::kCpu, model, limits);
+    ASSERT_TRUE(executor.ok()) << executor.error().ToString();
+    ExpectEqual(planned, (*executor)->memory());
+    EXPECT_EQ(planned.states, 2 * StateLayout::For(spec, with_draft).bytes());
+  }
+}
+
+/// What the GPU will take is known without one.
+TEST(MemoryPlan, TheGpuPlansFromTheConfigurationAlone) {
+  const ModelSpec spec = ReadModelSpec(test::ReleasedConfig(), "released").value();
+  const Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
+  ExecutorLimits limits{
+      .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kE4M3, spec.KvLayers(true), 262144),
+      .sequence_blocks = 4096,
+      .drafts = 3,
+      .with_draft = true};
+  const ExecutorMemory planned = PlanExecutor(DeviceKind::kCuda, model, limits).value();
+  EXPECT_GT(planned.weights, 350'000'000'000);
+  EXPECT_LT(planned.weights, 359'999'963'128);
+  // One sequence and the empty one behind it, each array begins at a multiple of 256 bytes.
+  const std::int64_t two = 2 * StateLayout::For(spec, true).bytes();
+  EXPECT_GE(planned.states, two);
+  EXPECT_LE(planned.states, two + 256 * 200);
+}
+
+}  // namespace
+}  // namespace kv8
