@@ -45,7 +45,9 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
   limits.threads = 1;
   limits.scales = model_->scales();
   limits.with_draft = model_->with_draft();
-  if (std::getenv("KV8_TEST_SM70") != nullptr) limits.backend = "sm70";
+  if (options.device == DeviceKind::kCuda && std::getenv("KV8_TEST_SM70") != nullptr) {
+    limits.backend = "sm70";
+  }
   if (options.tables_on_host) {
     const ExecutorMemory plan = OrThrow(PlanExecutor(options.device, model_->model(), limits));
     limits.device_memory = plan.weights + plan.states + plan.rollback + plan.activations +
