@@ -78,8 +78,6 @@ Result<void> Serve(ServeOptions options) {
   // The address comes first: a port that is taken must not cost the time of loading a model.
   KV8_ASSIGN_OR_RETURN(const auto server, HttpServer::Create(options.http, log));
   KV8_ASSIGN_OR_RETURN(auto engine, OpenEngine(options.engine, 0));
-  // The engine reads it by itself, but then the first request waits for it.
-  KV8_RETURN_IF_ERROR(engine->LoadTokenizer());
   EngineService service(std::move(engine), {.max_requests = options.max_queued});
   KV8_ASSIGN_OR_RETURN(const auto api,
                        openai::Api::Create(service, {.model_dir = options.engine.model,
