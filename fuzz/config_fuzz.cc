@@ -1,5 +1,5 @@
-// ReadModelSpec and ParseStopIds on any text: no crash, and an accepted configuration keeps the
-// promises that later arithmetic relies on.
+// ReadModelSpec and the parsers of generation_config.json on any text: no crash, and an accepted
+// configuration keeps the promises that later arithmetic relies on.
 #include <cstdint>
 #include <cstdlib>
 
@@ -18,7 +18,10 @@ void Require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto json = kv8::ParseJson({reinterpret_cast<const char*>(data), size}, "input");
   if (!json.ok()) return 0;
-  (void)kv8::ParseStopIds(*json, 6144, "input");
+  if (kv8::ParseStopIds(*json, 6144, "input").ok()) {
+    const auto defaults = kv8::ParseGenerationDefaults(*json, "input");
+    Require(!defaults.ok() || !defaults->top_p || *defaults->top_p > 0);
+  }
   const auto config = kv8::ReadModelSpec(*json, "input");
   if (!config.ok()) return 0;
   Require(config->GdnLayers() + config->KvLayers(false) == config->layer_count());

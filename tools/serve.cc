@@ -29,7 +29,8 @@ struct ServeOptions {
   EngineFlags engine;
   HttpServerOptions http;
   std::filesystem::path api_key_file;
-  std::string served_model_name;
+  std::vector<std::string> served_model_names;
+  std::string generation_config = "auto";
   std::size_t max_queued = 1024;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
@@ -62,6 +63,18 @@ Result<std::vector<std::string>> ReadKeys(const std::filesystem::path& path) {
   return keys;
 }
 
+bool UsesDefaults(const ServeOptions& options) {
+  return options.generation_config != "none";
+}
+
+/// Nothing of generation_config.json is dropped without a word.
+void TellDefaults(const ModelInfo& model, Log& log) {
+  const std::vector<std::string>& fields = model.generation.unsupported;
+  if (fields.empty()) return;
+  log.Write(LogLevel::kWarning, "generation_config.json asks for what kv8 does not have",
+            {{"fields", fmt::format("{}", fmt::join(fields, ","))}});
+}
+
 Result<void> Announce(const HttpServer& server, const std::string& model, bool json, Log& log) {
   const std::string url = server.url();
   log.Write(LogLevel::kInfo, "listening", {{"url", url}, {"model", model}});
@@ -78,12 +91,12 @@ Result<void> Serve(ServeOptions options) {
   // The address comes first: a port that is taken must not cost the time of loading a model.
   KV8_ASSIGN_OR_RETURN(const auto server, HttpServer::Create(options.http, log));
   KV8_ASSIGN_OR_RETURN(auto engine, OpenEngine(options.engine, 0));
-  // The engine reads it by itself, but then the first request waits for it.
-  KV8_RETURN_IF_ERROR(engine->LoadTokenizer());
+  if (UsesDefaults(options)) TellDefaults(engine->model(), log);
   EngineService service(std::move(engine), {.max_requests = options.max_queued});
   KV8_ASSIGN_OR_RETURN(const auto api,
                        openai::Api::Create(service, {.model_dir = options.engine.model,
-                                                     .model_name = options.served_model_name,
+                                                     .model_names = options.served_model_names,
+                                                     .generation_config = UsesDefaults(options),
                                                      .max_waiting = options.max_queued}));
   AddOperationsRoutes(*server, service, api->model_name(), KV8_VERSION);
   AddPageRoutes(server->router(), service, api->model_name(), KV8_VERSION);
@@ -116,8 +129,16 @@ void AddEngineSizeFlags(CLI::App& app, ServeOptions& options) {
                  "Requests taken and not finished; more are answered 429")
       ->check(WholeNumberWithin(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--served-model-name", options.served_model_name,
-                 "Name for clients; default: the model directory's");
+}
+
+void AddRequestFlags(CLI::App& app, ServeOptions& options) {
+  app.add_option("--served-model-name", options.served_model_names,
+                 "Name for clients; may be repeated; default: the model directory's");
+  app.add_option("--generation-config", options.generation_config,
+                 "auto: requests that do not set temperature, top_p and so on get what the "
+                 "checkpoint's generation_config.json says; none: OpenAI's defaults")
+      ->check(CLI::IsMember({"auto", "none"}))
+      ->capture_default_str();
 }
 
 void AddAddressFlags(CLI::App& app, ServeOptions& options) {
@@ -176,6 +197,7 @@ CommandRun SetUpServe(CLI::App& app) {
   options->engine.prefix_cache_memory = std::int64_t{256} << 20;
   AddEngineFlags(app, options->engine);
   AddEngineSizeFlags(app, *options);
+  AddRequestFlags(app, *options);
   AddAddressFlags(app, *options);
   AddLimitFlags(app, options->http.limits);
   app.add_option("--log-level", options->log_level, "debug, info, warning, error or off")

@@ -24,6 +24,7 @@ class NullResponder : public Responder {
     return true;
   }
   void End() override {}
+  void Note(std::string_view, std::string_view) override {}
   void OnClose(std::function<void()>) override {}
 
  private:

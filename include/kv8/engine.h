@@ -118,6 +118,8 @@ struct ModelInfo {
   std::int64_t vocab = 0;
   std::int64_t max_model_len = 0;  // in force
   std::vector<TokenId> stop_ids;
+  /// For whoever makes requests: the engine itself takes them as they are.
+  GenerationDefaults generation;
   bool has_draft_head = false;
 };
 
@@ -136,9 +138,6 @@ class Engine {
   /// What Create would take, without taking it. Errors: those of Create but for running out.
   static Result<MemoryPlan> Plan(const EngineOptions& options);
 
-  /// Reads tokenizer.json now instead of with the first request that wants text. Errors: those of
-  /// reading it.
-  Result<void> LoadTokenizer();
   /// Puts a request in line; Step works on it. Callbacks run inside Step or Cancel; they may be
   /// empty, and only `on_done` may call the engine. Errors: kInvalidArgument for an empty prompt,
   /// ids outside the vocabulary, lengths beyond max_model_len and sampling values out of range;

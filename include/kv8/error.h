@@ -12,6 +12,7 @@ namespace kv8 {
 /// What kind of failure it is. Use the most specific one.
 enum class Code {
   kInvalidArgument,    // the caller asked for something that makes no sense
+  kTooLong,            // prompt and output exceed the context
   kNotFound,           // a file, tensor or key that must exist does not
   kAlreadyExists,      // an output that must not exist does
   kCorrupt,            // a file violates its own format

@@ -34,6 +34,17 @@ struct SamplingOptions {
   std::uint64_t seed = 0;
 };
 
+/// What a checkpoint's generation_config.json says of how to generate; absent: nothing.
+struct GenerationDefaults {
+  std::optional<double> temperature;  // 0 for "do_sample": false
+  std::optional<std::int64_t> top_k;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  std::optional<std::int64_t> max_new_tokens;
+  std::vector<std::string> unsupported;  // fields that would change answers and kv8 does not have
+};
+
 /// One prompt and what to do with it.
 struct Request {
   std::vector<TokenId> prompt;             // at least one id, each in [0, vocab)

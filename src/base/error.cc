@@ -6,6 +6,8 @@ std::string_view CodeName(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
       return "invalid argument";
+    case Code::kTooLong:
+      return "too long";
     case Code::kNotFound:
       return "not found";
     case Code::kAlreadyExists:

@@ -78,8 +78,9 @@ Result<void> Checkpoint::ReadConfigs() {
   KV8_ASSIGN_OR_RETURN(config_, ReadModelSpec(json, path.string()));
   const auto generation = dir_ / "generation_config.json";
   if (PathExists(generation)) {
-    KV8_ASSIGN_OR_RETURN(const Json stop, ReadJsonFile(generation, kMaxConfigBytes));
-    KV8_ASSIGN_OR_RETURN(stop_ids_, ParseStopIds(stop, config_.vocab, generation.string()));
+    KV8_ASSIGN_OR_RETURN(const Json file, ReadJsonFile(generation, kMaxConfigBytes));
+    KV8_ASSIGN_OR_RETURN(stop_ids_, ParseStopIds(file, config_.vocab, generation.string()));
+    KV8_ASSIGN_OR_RETURN(generation_, ParseGenerationDefaults(file, generation.string()));
   }
   if (stop_ids_.empty() && config_.eos) stop_ids_.push_back(*config_.eos);
   return {};

@@ -10,6 +10,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "kv8/error.h"
+#include "kv8/request.h"
 #include "tensor/tensor_view.h"
 
 namespace kv8 {
@@ -30,6 +31,8 @@ class Checkpoint {
   const ModelSpec& config() const { return config_; }
   /// Ids that end generation, from generation_config.json; else the config's eos; may be empty.
   const std::vector<TokenId>& stop_ids() const { return stop_ids_; }
+  /// What generation_config.json says beside that.
+  const GenerationDefaults& generation() const { return generation_; }
 
   /// nullptr when there is no such tensor.
   const TensorView* Find(std::string_view canonical_name) const;
@@ -69,6 +72,7 @@ class Checkpoint {
   std::filesystem::path dir_;
   ModelSpec config_;
   std::vector<TokenId> stop_ids_;
+  GenerationDefaults generation_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::map<std::string, Origin, std::less<>> origins_;

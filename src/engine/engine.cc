@@ -1,6 +1,8 @@
 #include "kv8/engine.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "engine/engine_impl.h"
@@ -19,6 +21,14 @@ Result<LoadedModel> Open(const EngineOptions& options) {
                             .with_draft = options.speculative_tokens > 0});
 }
 
+/// Nothing when the checkpoint has none: ids may do.
+Result<std::optional<Tokenizer>> ReadTokenizer(const std::filesystem::path& dir) {
+  auto tokenizer = Tokenizer::Load(dir / "tokenizer.json");
+  if (tokenizer.ok()) return std::optional(std::move(tokenizer).value());
+  if (tokenizer.error().code == Code::kNotFound) return std::optional<Tokenizer>();
+  return std::move(tokenizer).error();
+}
+
 }  // namespace
 
 Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
@@ -32,20 +42,21 @@ Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(LoadedModel loaded, Open(options));
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
-  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, *model));
+  KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, *model));
+  KV8_ASSIGN_OR_RETURN(std::optional<Tokenizer> tokenizer, ReadTokenizer(options.model));
+  setup.executor.tokens = model->model().spec.vocab;
+  if (tokenizer) {
+    setup.executor.tokens =
+        std::min(setup.executor.tokens, static_cast<std::int64_t>(tokenizer->vocab_size()));
+  }
   KV8_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                        CreateExecutor(setup.device, model->model(), setup.executor));
-  return std::unique_ptr<Engine>(
-      new Engine(std::make_unique<Impl>(options, setup, std::move(model), std::move(executor))));
+  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(
+      options, setup, std::move(model), std::move(executor), std::move(tokenizer))));
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
-
-Result<void> Engine::LoadTokenizer() {
-  KV8_RETURN_IF_ERROR(impl_->LoadTokenizer());
-  return {};
-}
 
 Result<RequestId> Engine::Submit(Request request, TokenCallback on_token, DoneCallback on_done) {
   return impl_->Submit(std::move(request), std::move(on_token), std::move(on_done));

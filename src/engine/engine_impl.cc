@@ -58,18 +58,22 @@ void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId
 }  // namespace
 
 Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
-                   std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor)
+                   std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
+                   std::optional<Tokenizer> tokenizer)
     : dir_(options.model),
       loaded_(std::move(model)),
       runner_(*loaded_, setup.executor.cache, std::move(executor)),
-      scheduler_(setup.scheduler, setup.executor.cache.blocks) {
+      scheduler_(setup.scheduler, setup.executor.cache.blocks),
+      tokenizer_(std::move(tokenizer)) {
   const ModelSpec& config = loaded_->model().spec;
   info_ = {.vocab = config.vocab,
            .max_model_len = setup.max_model_len,
            .stop_ids = loaded_->checkpoint().stop_ids(),
+           .generation = loaded_->checkpoint().generation(),
            .has_draft_head = config.draft.has_value()};
   memory_ = PlanMemory(setup, *loaded_, runner_.executor().memory());  // what was taken
   limits_ = {.vocab = info_.vocab,
+             .choosable = setup.executor.tokens,
              .max_model_len = info_.max_model_len,
              .checkpoint_len = config.max_positions,
              .max_choices = options.max_num_seqs,
@@ -77,12 +81,10 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
   if (options.speculative_tokens > 0) speculator_.emplace(runner_, options.draft_sampling);
 }
 
-Result<const Tokenizer*> Engine::Impl::LoadTokenizer() {
-  if (!tokenizer_) {
-    KV8_ASSIGN_OR_RETURN(Tokenizer loaded, Tokenizer::Load(dir_ / "tokenizer.json"));
-    tokenizer_.emplace(std::move(loaded));
-  }
-  return &*tokenizer_;
+Result<const Tokenizer*> Engine::Impl::FindTokenizer() const {
+  if (tokenizer_) return &*tokenizer_;
+  return Error{Code::kNotFound, "the checkpoint has no tokenizer.json, which text needs",
+               (dir_ / "tokenizer.json").string(), "restore the file from the checkpoint's source"};
 }
 
 Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
@@ -90,7 +92,7 @@ Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
   KV8_RETURN_IF_ERROR(CheckRequest(request, limits_));
   const Tokenizer* tokenizer = nullptr;
   if (request.text || !request.stop.empty()) {
-    KV8_ASSIGN_OR_RETURN(tokenizer, LoadTokenizer());
+    KV8_ASSIGN_OR_RETURN(tokenizer, FindTokenizer());
   }
   statistics_.OnSubmit();
   const RequestId id{next_id_++};
@@ -181,9 +183,10 @@ std::optional<NewToken> Engine::Impl::NextToken(Sequence& sequence, std::size_t 
   // Log-probabilities are the model's own: taken before anything changes the logits.
   std::vector<float> raw;
   if (request.logprobs) raw.assign(logits.begin(), logits.end());
-  if (sequence.constraint && !sequence.constraint->Mask(logits)) return std::nullopt;
+  const std::span<float> choosable = Choosable(sequence, logits);
+  if (sequence.constraint && !sequence.constraint->Mask(choosable)) return std::nullopt;
   Sampler::Adjust(request.sampling, sequence.history, logits);
-  const Verdict verdict = Verify(sampler_, sequence, row, logits);
+  const Verdict verdict = Verify(sampler_, sequence, row, choosable);
   NewToken chosen{verdict.token, {}};
   if (request.logprobs) chosen.logprobs = LogprobsOf(raw, verdict.token, *request.logprobs);
   accepted = verdict.accepted;

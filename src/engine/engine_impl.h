@@ -24,9 +24,9 @@ namespace kv8 {
 class Engine::Impl {
  public:
   Impl(const EngineOptions& options, const EngineSetup& setup,
-       std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor);
+       std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
+       std::optional<Tokenizer> tokenizer);
 
-  Result<const Tokenizer*> LoadTokenizer();
   Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
   bool Step();
   void Cancel(RequestId id);
@@ -41,6 +41,8 @@ class Engine::Impl {
   }
 
  private:
+  /// Errors: kNotFound for a checkpoint without one.
+  Result<const Tokenizer*> FindTokenizer() const;
   void Enqueue(std::unique_ptr<RequestRecord> record);
   static void MarkStarted(const StepPlan& plan);
   void Commit(const StepPlan& plan);
@@ -64,7 +66,7 @@ class Engine::Impl {
   ModelInfo info_;
   MemoryPlan memory_;
   RequestLimits limits_;
-  std::optional<Tokenizer> tokenizer_;  // read once
+  const std::optional<Tokenizer> tokenizer_;  // if the checkpoint has one
 
   std::map<RequestId, std::unique_ptr<RequestRecord>> requests_;
   std::vector<RequestId> finished_;  // complete, to be delivered when the step is over

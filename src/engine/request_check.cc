@@ -20,6 +20,22 @@ Result<void> CheckRange(double value, double low, double high, const char* field
                  "use a value in that range");
 }
 
+/// In the words by which OpenAI's clients know it. `where` is what alone is too long.
+Error ExceedsContext(std::int64_t prompt, std::int64_t output, const RequestLimits& limits) {
+  const bool prompt_alone = prompt >= limits.max_model_len;
+  const bool checkpoint_limit = limits.max_model_len >= limits.checkpoint_len;
+  return Error{
+      Code::kTooLong,
+      fmt::format("This model's maximum context length is {} tokens. However, you requested {} "
+                  "tokens ({} in the prompt, {} in the output)",
+                  limits.max_model_len,
+                  static_cast<std::uint64_t>(prompt) + static_cast<std::uint64_t>(output), prompt,
+                  output),
+      prompt_alone ? "prompt" : "max_tokens",
+      checkpoint_limit ? "shorten the prompt or ask for less: it is the checkpoint's limit"
+                       : "shorten the prompt, ask for less or raise --max-model-len"};
+}
+
 Result<void> CheckLength(const Request& request, const RequestLimits& limits) {
   const auto prompt = static_cast<std::int64_t>(request.prompt.size());
   if (prompt == 0) return Invalid("the prompt has no tokens", "prompt", "send at least one token");
@@ -30,12 +46,7 @@ Result<void> CheckLength(const Request& request, const RequestLimits& limits) {
   // Subtracted, not added: max_tokens may be anything.
   const std::int64_t output = request.max_tokens.value_or(1);
   if (output > limits.max_model_len - prompt) {
-    return Invalid(fmt::format("{} prompt tokens and {} output tokens exceed the limit of {}",
-                               prompt, output, limits.max_model_len),
-                   "max_tokens",
-                   limits.max_model_len < limits.checkpoint_len
-                       ? "shorten the prompt, lower max_tokens or raise --max-model-len"
-                       : "shorten the prompt or lower max_tokens: it is the checkpoint's limit");
+    return ExceedsContext(prompt, output, limits);
   }
   return {};
 }

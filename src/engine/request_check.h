@@ -12,6 +12,7 @@ namespace kv8 {
 /// Limits that requests are checked against.
 struct RequestLimits {
   std::int64_t vocab = 0;
+  std::int64_t choosable = 0;  // ids that may be generated, the first of them: those with a token
   std::int64_t max_model_len = 0;
   std::int64_t checkpoint_len = 0;  // the most that max_model_len could be
   int max_choices = 1;

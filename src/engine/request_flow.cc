@@ -44,6 +44,7 @@ std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::ui
     sequence->choice = choice;
     sequence->arrival = arrival + static_cast<std::uint64_t>(choice);
     sequence->prompt_tokens = prompt;
+    sequence->choosable = limits.choosable;
     sequence->max_total = r.max_tokens ? prompt + *r.max_tokens : limits.max_model_len;
     sequence->max_drafts = r.speculative_tokens.value_or(limits.speculative_tokens);
     sequence->tokens.reserve(static_cast<std::size_t>(sequence->max_total));
@@ -61,6 +62,8 @@ void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids) {
   if (!request.constraint) return;
   std::vector<TokenId> stops = request.stop_ids;
   if (!request.ignore_eos) stops.insert(stops.end(), stop_ids.begin(), stop_ids.end());
+  const std::int64_t choosable = record.sequences.front()->choosable;
+  std::erase_if(stops, [choosable](TokenId id) { return id >= choosable; });
   for (const auto& sequence : record.sequences) {
     sequence->constraint.emplace(request.constraint->Clone(), stops);
   }

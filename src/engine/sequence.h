@@ -51,6 +51,7 @@ struct Sequence {
 
   std::vector<TokenId> tokens;  // prompt, then output
   std::int64_t prompt_tokens = 0;
+  std::int64_t choosable = 0;      // ids that may come next: the first so many
   std::int64_t max_total = 0;      // tokens at which it ends
   std::int64_t computed = 0;       // leading tokens that cache and state contain
   int max_drafts = 0;              // per step
@@ -105,6 +106,11 @@ struct RequestRecord {
   std::optional<Clock::time_point> first_token;  // prompt done
   Clock::time_point last_token;
 };
+
+/// The logits of the ids that may come next. A padded vocabulary has more rows than tokens.
+inline std::span<float> Choosable(const Sequence& sequence, std::span<float> logits) {
+  return logits.first(static_cast<std::size_t>(sequence.choosable));
+}
 
 /// Whether something the request asks for changes the logits before a token is chosen.
 inline bool ChangesLogits(const Sequence& sequence) {

@@ -95,13 +95,14 @@ void Speculator::Refresh(const StepPlan& plan) {
 /// Appends the next draft of a sequence. False when its constraint leaves none.
 bool Speculator::Choose(Sequence& sequence, std::span<float> logits) {
   const SamplingOptions& options = sequence.request->request.sampling;
-  if (sequence.constraint && !sequence.constraint->MaskDraft(logits)) return false;
+  const std::span<float> choosable = Choosable(sequence, logits);
+  if (sequence.constraint && !sequence.constraint->MaskDraft(choosable)) return false;
   Sampler::Adjust(options, sequence.history, logits);
   if (sampling_ == DraftSampling::kGreedy || options.temperature == 0) {
-    sequence.drafts.push_back({ArgMaxToken(logits), {}});
+    sequence.drafts.push_back({ArgMaxToken(choosable), {}});
   } else {
     const std::int64_t position = sequence.size() + sequence.draft_count();
-    Candidates& q = sampler_.Distribution(options, logits);
+    Candidates& q = sampler_.Distribution(options, choosable);
     const TokenId token = q.At(RandomAt(options.seed, sequence.choice, position, Draw::kDraft));
     sequence.drafts.push_back({token, q});
   }

@@ -28,6 +28,7 @@ struct ExecutorLimits {
   int drafts = 0;                    // most per sequence and step
   std::int64_t max_rows = 512;       // of one pass
   std::int64_t logit_rows = 1;       // of one call
+  std::int64_t tokens = 0;           // ids from which it chooses: the first so many; 0: all
   int threads = 1;
   bool with_draft = false;          // the draft head runs too
   std::int64_t device_memory = 0;   // bytes of a GPU that may be taken; 0: all that is free

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "text/jinja/json_text.h"
+#include "text/jinja/lexer.h"
 #include "text/jinja/template.h"
 
 namespace kv8 {
@@ -141,18 +142,24 @@ Result<jinja::Value> ToValue(const OrderedJson& json, const std::string& name) {
   return error;
 }
 
-Result<std::unique_ptr<const jinja::Template>> ParseOne(std::string_view source,
-                                                        std::string_view name) {
-  KV8_ASSIGN_OR_RETURN(jinja::Template parsed, jinja::Template::Parse(source, name));
-  return std::make_unique<const jinja::Template>(std::move(parsed));
-}
-
 }  // namespace
 
 ChatTemplate::ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
+
+Result<std::unique_ptr<const jinja::Template>> ChatTemplate::ParseOne(std::string_view source,
+                                                                      std::string_view name) {
+  KV8_ASSIGN_OR_RETURN(jinja::Template parsed, jinja::Template::Parse(source, name));
+  KV8_ASSIGN_OR_RETURN(const auto tokens, jinja::Tokenize(source, name));
+  bool attribute = false;
+  for (const jinja::Token& token : tokens) {
+    if (token.type == jinja::Token::Type::kName && !attribute) names_.insert(token.text);
+    attribute = token.IsOperator(".");
+  }
+  return std::make_unique<const jinja::Template>(std::move(parsed));
+}
 
 Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& model_dir) {
   KV8_ASSIGN_OR_RETURN(const OrderedJson config, ReadConfig(model_dir / "tokenizer_config.json"));
@@ -166,9 +173,9 @@ Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& model_dir) 
     return Error{Code::kNotFound, "the checkpoint has no chat template", model_dir.string(),
                  "add chat_template.jinja, or give the prompt as plain text"};
   }
-  KV8_ASSIGN_OR_RETURN(chat.default_, ParseOne(found.sources["default"], found.where));
+  KV8_ASSIGN_OR_RETURN(chat.default_, chat.ParseOne(found.sources["default"], found.where));
   if (const auto it = found.sources.find("tool_use"); it != found.sources.end()) {
-    KV8_ASSIGN_OR_RETURN(chat.tool_use_, ParseOne(it->second, found.where + " (tool_use)"));
+    KV8_ASSIGN_OR_RETURN(chat.tool_use_, chat.ParseOne(it->second, found.where + " (tool_use)"));
   }
   return chat;
 }
@@ -177,7 +184,7 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string_view source, std::string_vi
                                          SpecialTokens special_tokens) {
   ChatTemplate chat;
   chat.special_tokens_ = std::move(special_tokens);
-  KV8_ASSIGN_OR_RETURN(chat.default_, ParseOne(source, name));
+  KV8_ASSIGN_OR_RETURN(chat.default_, chat.ParseOne(source, name));
   return chat;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,10 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
+  /// Whether a template speaks of a variable of this name: one that it does not mention cannot
+  /// change what it renders.
+  bool Mentions(std::string_view name) const { return names_.contains(name); }
+
   /// The prompt's text. Keys of messages whose value is null count as absent.
   /// Errors: kInvalidArgument for input that the template refuses or cannot work with, with the
   /// template, the line and its cause; kResourceExhausted for one that runs into a limit.
@@ -53,9 +58,12 @@ class ChatTemplate {
 
  private:
   ChatTemplate();
+  Result<std::unique_ptr<const jinja::Template>> ParseOne(std::string_view source,
+                                                          std::string_view name);
 
   std::unique_ptr<const jinja::Template> default_;
   std::unique_ptr<const jinja::Template> tool_use_;  // taken when there are tools; may be null
+  std::set<std::string, std::less<>> names_;         // of both, attributes apart
   SpecialTokens special_tokens_;
 };
 

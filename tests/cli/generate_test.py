@@ -138,6 +138,16 @@ class GenerateTest(Kv8TestCase):
         self.assertEqual(went_on["token_ids"], free)
         self.assertEqual(went_on["finish_reason"], "length")
 
+    def test_Cli25_of_generation_config_only_the_stop_ids_count(self):
+        model = link_model(self.dir / "model")
+        config = json.loads((MODEL / "generation_config.json").read_text())
+        config |= {"temperature": 5.0, "repetition_penalty": 9.0, "max_new_tokens": 2}
+        (model / "generation_config.json").unlink()
+        (model / "generation_config.json").write_text(json.dumps(config))
+        flags = ("--prompt", PROMPT, "--max-tokens", 16, "--json")
+        changed = self.succeed("generate", "--model", model, *flags).json()["token_ids"]
+        self.assertEqual(changed, self.succeed(*GENERATE, *flags).json()["token_ids"])
+
     def test_Cli16_device_and_backend_are_never_replaced_silently(self):
         self.refuse(*GENERATE, "--prompt", "a", "--device", "cuda", naming=["use the CPU"])
         self.refuse(*GENERATE, "--prompt", "a", "--backend", "fast", naming=["fast", "simd", "reference"])

@@ -25,9 +25,9 @@ PROMPT = "The lighthouse keeper wrote in the log that"
 class Server:
     """A running server. Its log goes to a file, so that it never waits for a reader."""
 
-    def __init__(self, *flags, env=None):
+    def __init__(self, *flags, env=None, model=MODEL):
         self.log_file = tempfile.TemporaryFile()
-        command = [BINARY, "serve", "--model", MODEL, "--port", "0", "--json"]
+        command = [BINARY, "serve", "--model", model, "--port", "0", "--json"]
         # One thread: the clients, or a browser, need the other core.
         command += ["--max-model-len", "4096", "--threads", "1", *flags]
         self.process = subprocess.Popen(

@@ -87,8 +87,9 @@ Result<void> CudaExecutor::TakeBuffers() {
   KV8_RETURN_IF_ERROR(stream_.Fill(work_memory_.data(), std::byte{0}, work_memory_.bytes()));
   Arena arena(work_memory_.data());
   work_ = DeviceWorkspace::Take(arena, model_.spec, size);
-  parts_.emplace(
-      DeviceModel{model_.spec, *ops_, weights_, *state_, work_, *block_, limits_.drafts});
+  const std::int64_t tokens = limits_.tokens > 0 ? limits_.tokens : model_.spec.vocab;
+  parts_.emplace(DeviceModel{model_.spec, *ops_, weights_, *state_, work_, *block_,
+                             static_cast<std::int32_t>(tokens), limits_.drafts});
   return WriteConstants(size.rows);
 }
 

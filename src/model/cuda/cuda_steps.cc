@@ -100,7 +100,7 @@ Result<void> CudaSteps::BestTokens() {
   return m_.ops.Argmax(stream_, {.logits = w_.logits,
                                  .stride = m_.config.vocab,
                                  .rows = shape_.rows,
-                                 .vocab = m_.config.vocab,
+                                 .vocab = m_.tokens,
                                  .parts = w_.best_parts,
                                  .tickets = w_.best_tickets,
                                  .tokens = w_.best_tokens});
@@ -110,7 +110,7 @@ Result<void> CudaSteps::ChooseTokens() {
   return m_.ops.ChooseTokens(stream_, {.logits = w_.logits,
                                        .stride = m_.config.vocab,
                                        .rows = shape_.rows,
-                                       .vocab = m_.config.vocab,
+                                       .vocab = m_.tokens,
                                        .rules = w_.choice.rules,
                                        .weights = w_.choice.weights,
                                        .counts = w_.choice.counts,

@@ -18,6 +18,7 @@ struct DeviceModel {
   const DeviceState& state;
   const DeviceWorkspace& work;
   const PassBlock& block;
+  std::int32_t tokens = 0;  // to choose from, the first so many of the vocabulary
   int drafts = 0;
 };
 

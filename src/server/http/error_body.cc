@@ -37,6 +37,7 @@ std::string ErrorBody(const HttpError& error) {
 }
 
 void SendError(Responder& responder, const HttpError& error, HttpHeaders headers) {
+  responder.Note("reason", error.cause.empty() ? error.message : error.cause);
   responder.Send(error.status, "application/json", ErrorBody(error), std::move(headers));
 }
 

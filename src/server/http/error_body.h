@@ -16,12 +16,13 @@ struct HttpError {
   std::string type;
   std::string param;  // the field of the body
   std::string code;   // for programs: "invalid_api_key"
+  std::string cause;  // for the log alone; empty: the message is
 };
 
 /// {"error": {"message", "type", "param", "code"}}; what is not UTF-8 becomes U+FFFD.
 std::string ErrorBody(const HttpError& error);
 
-/// Sends the body with its status.
+/// Sends the body with its status; the log has the reason.
 void SendError(Responder& responder, const HttpError& error, HttpHeaders headers = {});
 
 /// 429 with Retry-After: the line of waiting requests is full.

@@ -93,6 +93,11 @@ void Exchange::End() {
   Wake(std::move(lock), true);
 }
 
+void Exchange::Note(std::string_view name, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  notes_.emplace_back(name, text.substr(0, kMaxNoteBytes));
+}
+
 void Exchange::OnClose(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);
@@ -160,7 +165,10 @@ void Exchange::Close() {
 
 Exchange::Summary Exchange::summary() const {
   const std::lock_guard lock(mutex_);
-  return {.status = status_, .body_bytes = body_bytes_, .keep_alive = frame_.keep_alive};
+  return {.status = status_,
+          .body_bytes = body_bytes_,
+          .keep_alive = frame_.keep_alive,
+          .notes = notes_};
 }
 
 }  // namespace kv8

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "server/http/responder.h"
 #include "server/http/response_head.h"
@@ -37,6 +39,7 @@ class Exchange {
   void BeginStream(int status, std::string_view content_type, const HttpHeaders& headers);
   bool Write(std::string_view piece);
   void End();
+  void Note(std::string_view name, std::string_view text);
   void OnClose(std::function<void()> callback);
   /// The responder is gone: an answer that is not complete never will be.
   void Abandon();
@@ -63,6 +66,7 @@ class Exchange {
     int status = 0;  // 0: none yet
     std::uint64_t body_bytes = 0;
     bool keep_alive = true;
+    std::vector<std::pair<std::string_view, std::string>> notes;
   };
   Summary summary() const;
 
@@ -84,6 +88,7 @@ class Exchange {
   std::size_t sending_ = 0;  // bytes of the last Take
   int status_ = 0;
   std::uint64_t body_bytes_ = 0;
+  std::vector<std::pair<std::string_view, std::string>> notes_;
   std::optional<Clock::time_point> last_piece_;
   bool woken_ = false;  // a wake is under way
   bool pause_ = true;   // before or between parts of a paced stream
@@ -109,6 +114,7 @@ class ExchangeResponder final : public Responder {
   }
   bool Write(std::string_view piece) override { return exchange_->Write(piece); }
   void End() override { exchange_->End(); }
+  void Note(std::string_view name, std::string_view text) override { exchange_->Note(name, text); }
   void OnClose(std::function<void()> callback) override { exchange_->OnClose(std::move(callback)); }
 
  private:

@@ -78,7 +78,7 @@ bool Log::Wants(LogLevel level) const {
   return impl_->logger->should_log(LevelOf(level));
 }
 
-void Log::Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+void Log::Write(LogLevel level, std::string_view event, std::span<const LogField> fields) {
   if (!Wants(level)) return;
   const bool json = impl_->format == LogFormat::kJson;
   std::string line = json ? "\"event\":" + Quoted(event) : std::string(event);

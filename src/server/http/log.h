@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -28,7 +29,10 @@ class Log {
 
   bool Wants(LogLevel level) const;
   /// Text: "<time> <level> <event> name=value ..."; JSON: {"time", "level", "event", name: value}.
-  void Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+  void Write(LogLevel level, std::string_view event, std::span<const LogField> fields);
+  void Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {}) {
+    Write(level, event, std::span(fields.begin(), fields.size()));
+  }
 
  private:
   class Impl;

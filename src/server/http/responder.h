@@ -1,6 +1,7 @@
 // The answer to one request, given from any thread.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,9 @@
 #include "server/http/http_request.h"
 
 namespace kv8 {
+
+/// What a client can make the log say about one request: it may choose some of the words.
+inline constexpr std::size_t kMaxNoteBytes = 300;
 
 /// Takes either one Send, or BeginStream, any number of Writes and one End. All calls are
 /// thread-safe and none blocks: bytes are handed to the I/O thread. What comes after the client has
@@ -29,6 +33,10 @@ class Responder {
   /// then.
   virtual bool Write(std::string_view piece) = 0;
   virtual void End() = 0;
+
+  /// Adds a field to the request's line in the log, `text` cut to kMaxNoteBytes. Before the answer
+  /// is complete. `name` must live on.
+  virtual void Note(std::string_view name, std::string_view text) = 0;
 
   /// Calls `callback` once if the client goes, or is cut off, before the answer is complete; at
   /// once if that has happened. On the I/O thread, so it must be short. At most one callback.

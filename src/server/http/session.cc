@@ -345,15 +345,16 @@ void Session::LogAnswer(bool complete) const {
   const Clock::time_point now = Clock::now();
   const Exchange::Summary summary = exchange_->summary();
   const bool began = first_byte_ != Clock::time_point{};
-  context_->log->Write(LogLevel::kInfo, complete ? "answered" : "broken off",
-                       {{"id", request_id_},
-                        {"peer", peer_},
-                        {"method", method_},
-                        {"path", path_},
-                        {"status", std::int64_t{summary.status}},
-                        {"bytes", static_cast<std::int64_t>(summary.body_bytes)},
-                        {"first_byte_s", began ? Seconds(first_byte_ - began_) : 0.0},
-                        {"seconds", Seconds(now - began_)}});
+  std::vector<LogField> fields = {{"id", request_id_},
+                                  {"peer", peer_},
+                                  {"method", method_},
+                                  {"path", path_},
+                                  {"status", std::int64_t{summary.status}},
+                                  {"bytes", static_cast<std::int64_t>(summary.body_bytes)},
+                                  {"first_byte_s", began ? Seconds(first_byte_ - began_) : 0.0},
+                                  {"seconds", Seconds(now - began_)}};
+  for (const auto& [name, text] : summary.notes) fields.push_back({name, std::string_view(text)});
+  context_->log->Write(LogLevel::kInfo, complete ? "answered" : "broken off", fields);
 }
 
 }  // namespace kv8

@@ -12,6 +12,7 @@ namespace {
 int StatusOf(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
+    case Code::kTooLong:
     case Code::kMismatch:
     case Code::kUnsupported:
       return 400;
@@ -56,10 +57,18 @@ void WriteFinishReason(JsonWriter& json, FinishReason reason) {
 }
 
 HttpError HttpErrorOf(const Error& error) {
-  HttpError http{.status = StatusOf(error.code), .message = error.what, .param = error.where};
+  const int status = StatusOf(error.code);
+  if (status == 500) {
+    // Files and addresses of the server are its own business.
+    return {.status = status,
+            .message = "The server failed to compute the answer; its log says why.",
+            .cause = error.ToString()};
+  }
+  HttpError http{.status = status, .message = error.what, .param = error.where};
   if (!error.remedy.empty()) http.message += ": " + error.remedy;
   if (error.code == Code::kNotFound) http.code = "model_not_found";
   if (error.code == Code::kResourceExhausted) http.code = "queue_full";
+  if (error.code == Code::kTooLong) http.code = "context_length_exceeded";
   return http;
 }
 
@@ -105,7 +114,9 @@ void EventStream::End() {
 
 void EventStream::Fail(const Error& error) {
   if (!begun_) return SendFailure(*responder_, error);
-  responder_->Write("data: " + ErrorBody(HttpErrorOf(error)) + "\n\n");
+  const HttpError http = HttpErrorOf(error);
+  responder_->Note("reason", http.cause.empty() ? http.message : http.cause);
+  responder_->Write("data: " + ErrorBody(http) + "\n\n");
   Done();
 }
 

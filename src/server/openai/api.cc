@@ -1,14 +1,28 @@
 #include "server/openai/api.h"
 
+#include <array>
 #include <chrono>
 #include <utility>
 
 #include "server/openai/answer.h"
+#include "server/openai/known_fields.h"
 
 namespace kv8::openai {
 namespace {
 
 constexpr std::string_view kModelsPath = "/v1/models";
+
+/// An endpoint with a body.
+struct Route {
+  std::string_view path;
+  EndpointBit bit;
+  Endpoint endpoint;
+};
+constexpr std::array kRoutes = {Route{"/v1/completions", kCompletions, HandleCompletion},
+                                Route{"/v1/chat/completions", kChat, HandleChat},
+                                Route{"/v1/responses", kResponses, HandleResponses},
+                                Route{"/tokenize", kTokenize, HandleTokenize},
+                                Route{"/detokenize", kDetokenize, HandleDetokenize}};
 
 /// The last part of the directory's path, through links and dots.
 std::string DirectoryName(const std::filesystem::path& dir) {
@@ -25,11 +39,13 @@ Result<std::optional<ChatTemplate>> LoadTemplate(const std::filesystem::path& di
   return std::move(loaded).error();
 }
 
-void Answer(Endpoint endpoint, const ApiContext& context, const HttpRequest& request,
+void Answer(const Route& route, const ApiContext& context, const HttpRequest& request,
             const std::shared_ptr<Responder>& responder) {
   const auto handle = [&]() -> Result<void> {
     KV8_ASSIGN_OR_RETURN(const OrderedJson body, ParseBody(request.body));
-    return endpoint(context, body, responder);
+    const std::string unknown = UnknownFields(body, route.bit);
+    if (!unknown.empty()) responder->Note("ignored", unknown);
+    return route.endpoint(context, body, responder);
   };
   if (const auto handled = handle(); !handled.ok()) SendFailure(*responder, handled.error());
 }
@@ -47,9 +63,11 @@ Result<std::unique_ptr<Api>> Api::Create(EngineService& service, const ApiOption
                      .chat_template = std::move(chat_template),
                      .constraints = std::move(constraints),
                      .tokenizer_info = std::move(tokenizer_info),
-                     .model_name = options.model_name.empty() ? DirectoryName(options.model_dir)
-                                                              : options.model_name,
+                     .model_names = options.model_names,
                      .created = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+  if (options.generation_config) context.generation = service.model().generation;
+  std::erase(context.model_names, "");
+  if (context.model_names.empty()) context.model_names = {DirectoryName(options.model_dir)};
   return std::unique_ptr<Api>(new Api(std::move(context), options.max_waiting));
 }
 
@@ -57,21 +75,15 @@ Api::Api(ApiContext context, std::size_t max_waiting)
     : context_(std::move(context)), tasks_(max_waiting) {}
 
 void Api::AddRoutes(Router& router) {
-  const auto add = [&](std::string_view path, Endpoint endpoint) {
-    router.Add("POST", path,
-               [this, endpoint](HttpRequest request, const std::shared_ptr<Responder>& to) {
-                 auto task = [this, endpoint, request = std::move(request), to] {
-                   Answer(endpoint, context_, request, to);
+  for (const Route& route : kRoutes) {
+    router.Add("POST", route.path,
+               [this, &route](HttpRequest request, const std::shared_ptr<Responder>& to) {
+                 auto task = [this, &route, request = std::move(request), to] {
+                   Answer(route, context_, request, to);
                  };
                  if (!tasks_.Post(std::move(task))) SendOverloaded(*to, kRetryAfterSeconds);
                });
-  };
-  add("/v1/completions", HandleCompletion);
-  add("/v1/chat/completions", HandleChat);
-  add("/v1/responses", HandleResponses);
-  add("/tokenize", HandleTokenize);
-  add("/detokenize", HandleDetokenize);
-
+  }
   router.Add("GET", "/tokenizer_info",
              [this](const HttpRequest&, const std::shared_ptr<Responder>& responder) {
                responder->Send(200, kJsonType, context_.tokenizer_info);
@@ -82,9 +94,11 @@ void Api::AddRoutes(Router& router) {
              });
   router.Add("GET", "/v1/models/*",
              [this](const HttpRequest& request, const std::shared_ptr<Responder>& to) {
-               const auto known = context_.CheckModel(request.path.substr(kModelsPath.size() + 1));
+               const std::string name =
+                   DecodePercent(std::string_view(request.path).substr(kModelsPath.size() + 1));
+               const auto known = context_.CheckModel(name);
                if (!known.ok()) return SendFailure(*to, known.error());
-               to->Send(200, kJsonType, ModelCard(context_));
+               to->Send(200, kJsonType, ModelCard(context_, name));
              });
 }
 

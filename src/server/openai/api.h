@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kv8/error.h"
 #include "server/engine_service.h"
@@ -14,9 +15,10 @@
 namespace kv8::openai {
 
 struct ApiOptions {
-  std::filesystem::path model_dir;  // tokenizer.json, and the chat template if there is one
-  std::string model_name;           // empty: the directory's name
-  std::size_t max_waiting = 1024;   // requests whose bodies wait to be read; more: 429
+  std::filesystem::path model_dir;       // tokenizer.json, and the chat template if there is one
+  std::vector<std::string> model_names;  // of the one model; none: the directory's name
+  bool generation_config = true;   // the checkpoint's defaults, not OpenAI's, for what is not said
+  std::size_t max_waiting = 1024;  // requests whose bodies wait to be read; more: 429
 };
 
 class Api {
@@ -28,7 +30,8 @@ class Api {
   /// Adds every endpoint. The object outlives the router's use.
   void AddRoutes(Router& router);
 
-  const std::string& model_name() const { return context_.model_name; }
+  /// What the model is called where one name must do.
+  const std::string& model_name() const { return context_.model_names.front(); }
 
  private:
   Api(ApiContext context, std::size_t max_waiting);

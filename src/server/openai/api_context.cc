@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace kv8::openai {
 
 Result<void> ApiContext::CheckModel(const std::string& name) const {
-  if (name == model_name) return {};
+  if (std::find(model_names.begin(), model_names.end(), name) != model_names.end()) return {};
   return Error{Code::kNotFound, fmt::format("there is no model \"{}\"", name), "model",
-               fmt::format("ask for \"{}\"", model_name)};
+               fmt::format("ask for \"{}\"", fmt::join(model_names, "\" or \""))};
 }
 
 Result<void> ApiContext::Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink,

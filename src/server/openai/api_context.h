@@ -24,11 +24,12 @@ struct ApiContext {
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat_template;
   std::unique_ptr<Constraints> constraints;
-  std::string tokenizer_info;  // the body of GET /tokenizer_info
-  std::string model_name;
-  std::int64_t created = 0;  // seconds since 1970
+  std::string tokenizer_info;            // the body of GET /tokenizer_info
+  std::vector<std::string> model_names;  // all are the one model's; never empty
+  GenerationDefaults generation;         // for requests that do not say
+  std::int64_t created = 0;              // seconds since 1970
 
-  /// kNotFound unless a request's model is the one that is served.
+  /// kNotFound unless a request's model is one of the names.
   Result<void> CheckModel(const std::string& name) const;
   /// Puts requests in line; a client that hangs up takes them out again.
   Result<void> Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink,
@@ -56,6 +57,8 @@ Result<std::string> ReadTokenizerInfo(const std::filesystem::path& model_dir);
 
 /// The bodies of GET /v1/models and GET /v1/models/NAME.
 std::string ModelList(const ApiContext& context);
-std::string ModelCard(const ApiContext& context);
+std::string ModelCard(const ApiContext& context, std::string_view name);
+/// A name as it was before it went into a path: "a%2Fb" is "a/b". What is no escape stays.
+std::string DecodePercent(std::string_view text);
 
 }  // namespace kv8::openai

@@ -9,17 +9,19 @@ namespace kv8::openai {
 
 Result<void> HandleChat(const ApiContext& context, const OrderedJson& body,
                         const std::shared_ptr<Responder>& responder) {
-  KV8_ASSIGN_OR_RETURN(ChatRequest parsed, ParseChatRequest(body));
+  KV8_ASSIGN_OR_RETURN(ChatRequest parsed, ParseChatRequest(body, context.generation));
   KV8_RETURN_IF_ERROR(context.CheckModel(parsed.model));
   KV8_ASSIGN_OR_RETURN(PreparedRequest prepared, Prepare(context, parsed.conversation));
   ChatContext answer{.responder = responder,
                      .tokenizer = &context.tokenizer,
-                     .model = context.model_name,
+                     .model = parsed.model,
                      .streaming = parsed.streaming,
+                     .lengths = parsed.lengths,
                      .choices = prepared.request.choices,
                      .tools = std::move(parsed.conversation.input.tools),
                      .parallel_calls = parsed.conversation.tool_choice.parallel,
-                     .reasoning_open = prepared.reasoning_open};
+                     .reasoning_open = prepared.reasoning_open,
+                     .applied_defaults = std::move(prepared.applied_defaults)};
   std::vector<Request> requests;
   requests.push_back(std::move(prepared.request));
   return context.Submit(std::move(requests), AnswerChat(std::move(answer)), *responder);

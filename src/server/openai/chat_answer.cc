@@ -68,7 +68,8 @@ class WholeChat : public ChatAnswer {
 
   void OnDone(Result<std::vector<Completion>> completions) override {
     if (!completions.ok()) {
-      SendFailure(*context_.responder, WithBodyField(std::move(completions).error()));
+      SendFailure(*context_.responder,
+                  WithBodyField(std::move(completions).error(), context_.lengths));
       return;
     }
     const Completion& completion = completions->front();
@@ -81,7 +82,7 @@ class WholeChat : public ChatAnswer {
       WriteChoice(json, i, completion.choices[static_cast<std::size_t>(i)]);
     }
     json.EndArray().Key("usage");
-    WriteUsage(json, completion.usage, reasoning_tokens_);
+    WriteUsage(json, completion.usage, context_.applied_defaults, reasoning_tokens_);
     json.EndObject();
     context_.responder->Send(200, kJsonType, std::move(body));
   }
@@ -158,11 +159,12 @@ class StreamedChat : public ChatAnswer {
   }
 
   void OnDone(Result<std::vector<Completion>> completions) override {
-    if (!completions.ok()) return stream_.Fail(WithBodyField(std::move(completions).error()));
+    if (!completions.ok())
+      return stream_.Fail(WithBodyField(std::move(completions).error(), context_.lengths));
     if (context_.streaming.include_usage) {
       JsonWriter json = JsonWriter::Continuing(stream_.Open());
       json.Key("choices").BeginArray().EndArray().Key("usage");
-      WriteUsage(json, completions->front().usage, reasoning_tokens_);
+      WriteUsage(json, completions->front().usage, context_.applied_defaults, reasoning_tokens_);
       stream_.Send();
     }
     stream_.Done();

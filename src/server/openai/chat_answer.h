@@ -18,10 +18,12 @@ struct ChatContext {
   const Tokenizer* tokenizer = nullptr;  // outlives the answer
   std::string model;                     // as it is called in answers
   StreamParams streaming;
+  LengthFields lengths;
   int choices = 1;
   OrderedJson tools;  // functions that the model may call; null: none
   bool parallel_calls = true;
-  bool reasoning_open = false;  // the prompt ends inside a block of reasoning
+  bool reasoning_open = false;   // the prompt ends inside a block of reasoning
+  OrderedJson applied_defaults;  // of generation_config.json, by name
 };
 
 std::shared_ptr<GenerationSink> AnswerChat(ChatContext context);

@@ -7,6 +7,7 @@
 #include "kv8/error.h"
 #include "kv8/types.h"
 #include "server/openai/api_context.h"
+#include "server/openai/template_fields.h"
 #include "text/chat_template.h"
 
 namespace kv8::openai {
@@ -17,8 +18,10 @@ struct ChatPrompt {
   bool reasoning_open = false;  // it ends inside a block of reasoning
 };
 
-/// Renders and tokenizes. Errors: kUnsupported without a template; kInvalidArgument about
-/// "messages" for what the template refuses.
-Result<ChatPrompt> PrepareChat(const ApiContext& context, const ChatInput& input);
+/// Renders and tokenizes. `input` has no variables and no ending yet: those are what `fields` says.
+/// Errors: kUnsupported without a template; kInvalidArgument about "messages" for what the template
+/// refuses, and about a field that cannot have its effect.
+Result<ChatPrompt> PrepareChat(const ApiContext& context, ChatInput input,
+                               const TemplateFields& fields);
 
 }  // namespace kv8::openai

@@ -13,9 +13,12 @@ struct ChatRequest {
   std::string model;
   Conversation conversation;
   StreamParams streaming;
+  LengthFields lengths{.prompt = "messages"};
 };
 
+/// `defaults` speak for sampling fields that are not set.
 /// Errors: kInvalidArgument with the field that is wrong, kUnsupported for what kv8 does not do.
-Result<ChatRequest> ParseChatRequest(const OrderedJson& body);
+Result<ChatRequest> ParseChatRequest(const OrderedJson& body,
+                                     const GenerationDefaults& defaults = {});
 
 }  // namespace kv8::openai

@@ -18,8 +18,12 @@ std::string EchoedText(const CompletionContext& context, std::size_t prompt) {
   const PromptInput& input = context.request.prompts[prompt];
   if (const auto* text = std::get_if<std::string>(&input)) return *text;
   // The engine has accepted the ids; those beyond the tokenizer's have no text.
-  auto text = context.tokenizer->Decode(std::get<std::vector<TokenId>>(input));
-  return text.ok() ? *std::move(text) : std::string();
+  StreamDecoder decoder(*context.tokenizer);
+  std::string text;
+  for (const TokenId id : std::get<std::vector<TokenId>>(input)) {
+    if (const auto piece = decoder.Push(id); piece.ok()) text += *piece;
+  }
+  return text + decoder.Finish();
 }
 
 /// Sends everything when it is complete.
@@ -46,7 +50,7 @@ class WholeCompletion : public GenerationSink {
       }
     }
     json.EndArray().Key("usage");
-    WriteUsage(json, TotalUsage(*completions));
+    WriteUsage(json, TotalUsage(*completions), context_.request.applied_defaults);
     json.EndObject();
     context_.responder->Send(200, kJsonType, std::move(body));
   }
@@ -57,11 +61,12 @@ class WholeCompletion : public GenerationSink {
     const Choice& choice = completion.choices[index];
     const std::size_t first = prompt * completion.choices.size();
     json.BeginObject().Key("index").Integer(static_cast<std::int64_t>(first + index));
-    json.Key("text").String(EchoedText(context_, prompt) + choice.text).Key("logprobs");
+    const std::string echoed = EchoedText(context_, prompt);
+    json.Key("text").String(echoed + choice.text).Key("logprobs");
     if (context_.request.common.logprobs) {
       CompletionLogprobs logprobs(*context_.tokenizer);
       if (context_.request.echo) {
-        logprobs.AddPrompt(context_.prompts[prompt], completion.prompt_logprobs);
+        logprobs.AddPrompt(echoed, context_.prompts[prompt], completion.prompt_logprobs);
       }
       for (const PositionLogprobs& token : choice.logprobs) logprobs.Add(token);
       logprobs.WriteTo(json);
@@ -119,7 +124,7 @@ class StreamedCompletion : public GenerationSink {
     if (context_.request.streaming.include_usage) {
       JsonWriter json = JsonWriter::Continuing(stream_.Open());
       json.Key("choices").BeginArray().EndArray().Key("usage");
-      WriteUsage(json, TotalUsage(*completions));
+      WriteUsage(json, TotalUsage(*completions), context_.request.applied_defaults);
       stream_.Send();
     }
     stream_.Done();

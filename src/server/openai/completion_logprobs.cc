@@ -3,22 +3,56 @@
 #include <algorithm>
 
 #include "server/openai/token_logprob.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
 
 namespace kv8::openai {
+namespace {
+
+/// The tokenizer reads the NFC form of a text. Entry i: the characters of `text` before character i
+/// of the form. Empty where the two are the same. A character that NFC makes of several stands
+/// where they begin; of several made of one, those behind the first stand where it ends.
+std::vector<std::size_t> PlacesBeforeNfc(std::string_view text) {
+  const Unicode& unicode = Unicode::Get();
+  std::string storage;
+  std::vector<std::size_t> places;
+  if (unicode.Nfc(text, storage) == text) return places;
+  std::size_t characters = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    // A character, and those behind it that NFC may merge with it.
+    const std::size_t begin = at;
+    std::size_t count = 0;
+    do {
+      at += ReadUtf8(text, at).length;
+      ++count;
+    } while (at < text.size() && (unicode.ClassOf(ReadUtf8(text, at).code_point) & kNfcActive));
+    const std::string_view part = text.substr(begin, at - begin);
+    const std::size_t made = CountCharacters(unicode.Nfc(part, storage));
+    for (std::size_t i = 0; i < made; ++i) places.push_back(characters + std::min(i, count));
+    characters += count;
+  }
+  return places;
+}
+
+}  // namespace
 
 CompletionLogprobs::CompletionLogprobs(const Tokenizer& tokenizer)
     : tokenizer_(&tokenizer), decoder_(tokenizer, /*skip_special_tokens=*/true) {}
 
-void CompletionLogprobs::AddPrompt(std::span<const TokenId> ids,
+void CompletionLogprobs::AddPrompt(std::string_view echoed, std::span<const TokenId> ids,
                                    std::span<const PositionLogprobs> logprobs) {
+  const std::vector<std::size_t> places = PlacesBeforeNfc(echoed);
+  const std::size_t end = CountCharacters(echoed);
   StreamDecoder decoder(*tokenizer_);
+  std::size_t decoded = 0;  // characters
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    Entry entry{.token = ids[i], .offset = characters_, .known = i > 0, .logprobs = {}};
+    const std::size_t place = decoded < places.size() ? places[decoded] : decoded;
+    Entry entry{.token = ids[i], .offset = std::min(place, end), .known = i > 0, .logprobs = {}};
     if (entry.known && i <= logprobs.size()) entry.logprobs = logprobs[i - 1];
     entries_.push_back(std::move(entry));
-    if (const auto text = decoder.Push(ids[i]); text.ok()) characters_ += CountCharacters(*text);
+    if (const auto text = decoder.Push(ids[i]); text.ok()) decoded += CountCharacters(*text);
   }
-  characters_ += CountCharacters(decoder.Finish());
+  characters_ = end;
 }
 
 void CompletionLogprobs::Add(const PositionLogprobs& token) {

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json_writer.h"
@@ -18,13 +19,14 @@ class CompletionLogprobs {
   /// `tokenizer` must outlive the object.
   explicit CompletionLogprobs(const Tokenizer& tokenizer);
 
-  /// An echoed prompt, before any Add; `logprobs` has one entry per token but the first, whose
-  /// probability nothing tells.
-  void AddPrompt(std::span<const TokenId> ids, std::span<const PositionLogprobs> logprobs);
+  /// An echoed prompt, before any Add: the text that is shown, and its ids. `logprobs` has one
+  /// entry per token but the first, whose probability nothing tells.
+  void AddPrompt(std::string_view echoed, std::span<const TokenId> ids,
+                 std::span<const PositionLogprobs> logprobs);
   void Add(const PositionLogprobs& token);
 
   /// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. An offset counts the characters
-  /// of the choice's text before the token.
+  /// of the choice's text before the token; a stop string that was cut off counts as if shown.
   void WriteTo(JsonWriter& json);
 
  private:

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "server/openai/known_fields.h"
+
 namespace kv8::openai {
 namespace {
 
@@ -73,12 +75,14 @@ Result<void> CheckBestOf(const RequestFields& body, int choices) {
 
 }  // namespace
 
-Result<CompletionRequest> ParseCompletionRequest(const OrderedJson& json) {
+Result<CompletionRequest> ParseCompletionRequest(const OrderedJson& json,
+                                                 const GenerationDefaults& defaults) {
   KV8_ASSIGN_OR_RETURN(const RequestFields body, RequestFields::Of(json));
   CompletionRequest parsed;
   KV8_ASSIGN_OR_RETURN(parsed.model, body.RequiredString("model"));
+  KV8_RETURN_IF_ERROR(RefuseUnsupported(body, kCompletions));
   KV8_ASSIGN_OR_RETURN(parsed.prompts, ReadPrompts(body));
-  KV8_RETURN_IF_ERROR(ReadSampling(body, parsed.common));
+  KV8_ASSIGN_OR_RETURN(parsed.applied_defaults, ReadSampling(body, defaults, parsed.common));
   KV8_RETURN_IF_ERROR(CheckBestOf(body, parsed.common.choices));
   KV8_ASSIGN_OR_RETURN(parsed.form, ReadOutputForm(body));
   KV8_ASSIGN_OR_RETURN(parsed.streaming, ReadStream(body));

@@ -24,14 +24,17 @@ using PromptInput = std::variant<std::string, std::vector<TokenId>>;
 struct CompletionRequest {
   std::string model;
   std::vector<PromptInput> prompts;
-  Request common;  // everything but a prompt
+  Request common;                // everything but a prompt
+  OrderedJson applied_defaults;  // of generation_config.json, by name
   OutputForm form;
   StreamParams streaming;
   bool echo = false;
 };
 
+/// `defaults` speak for sampling fields that are not set.
 /// Errors: kInvalidArgument with the field that is wrong, kUnsupported for what kv8 does not do.
-Result<CompletionRequest> ParseCompletionRequest(const OrderedJson& body);
+Result<CompletionRequest> ParseCompletionRequest(const OrderedJson& body,
+                                                 const GenerationDefaults& defaults = {});
 
 /// One engine request per prompt.
 Result<std::vector<Request>> EngineRequests(const CompletionRequest& parsed,

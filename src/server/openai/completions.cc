@@ -10,13 +10,13 @@ namespace kv8::openai {
 
 Result<void> HandleCompletion(const ApiContext& context, const OrderedJson& body,
                               const std::shared_ptr<Responder>& responder) {
-  KV8_ASSIGN_OR_RETURN(CompletionRequest parsed, ParseCompletionRequest(body));
+  KV8_ASSIGN_OR_RETURN(CompletionRequest parsed, ParseCompletionRequest(body, context.generation));
   KV8_RETURN_IF_ERROR(context.CheckModel(parsed.model));
   KV8_ASSIGN_OR_RETURN(parsed.common.constraint, ConstrainForm(context, parsed.form));
   KV8_ASSIGN_OR_RETURN(std::vector<Request> requests, EngineRequests(parsed, context.tokenizer));
   CompletionContext answer{.responder = responder,
                            .tokenizer = &context.tokenizer,
-                           .model = context.model_name,
+                           .model = parsed.model,
                            .request = std::move(parsed),
                            .prompts = {}};
   if (answer.request.echo) {

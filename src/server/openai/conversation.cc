@@ -18,25 +18,38 @@ void StopAfterCall(const ApiContext& context, const ToolChoice& choice, Request&
   }
 }
 
+/// The publisher's limit, where neither the request nor the context sets a lower one.
+void LimitAnswer(const ApiContext& context, PreparedRequest& prepared) {
+  const std::optional<std::int64_t> limit = context.generation.max_new_tokens;
+  Request& request = prepared.request;
+  if (request.max_tokens || !limit) return;
+  if (*limit >= context.service->model().max_model_len - std::ssize(request.prompt)) return;
+  request.max_tokens = limit;
+  prepared.applied_defaults["max_new_tokens"] = *limit;
+}
+
 }  // namespace
 
-Result<void> ReadToolsAndVariables(const RequestFields& body, Conversation& conversation) {
+Result<void> ReadConversationTools(const RequestFields& body, Conversation& conversation) {
   KV8_ASSIGN_OR_RETURN(OrderedJson tools, ReadTools(body));
   KV8_ASSIGN_OR_RETURN(conversation.tool_choice, ReadToolChoice(body, tools));
   // A model that shall call none does not hear of them.
   if (conversation.tool_choice.mode != ToolChoice::Mode::kNone) {
     conversation.input.tools = std::move(tools);
   }
-  KV8_ASSIGN_OR_RETURN(conversation.input.variables, ReadTemplateVariables(body));
   return {};
 }
 
 Result<PreparedRequest> Prepare(const ApiContext& context, const Conversation& conversation) {
-  KV8_ASSIGN_OR_RETURN(ChatPrompt prompt, PrepareChat(context, conversation.input));
-  PreparedRequest prepared{.request = conversation.common, .reasoning_open = prompt.reasoning_open};
+  KV8_ASSIGN_OR_RETURN(ChatPrompt prompt,
+                       PrepareChat(context, conversation.input, conversation.template_fields));
+  PreparedRequest prepared{.request = conversation.common,
+                           .applied_defaults = conversation.applied_defaults,
+                           .reasoning_open = prompt.reasoning_open};
   Request& request = prepared.request;
   request.prompt = std::move(prompt.ids);
   request.cache_points = std::move(prompt.cache_points);
+  LimitAnswer(context, prepared);
   KV8_ASSIGN_OR_RETURN(request.constraint,
                        ConstrainAnswer(context, conversation.form, conversation.tool_choice,
                                        conversation.input.tools, prepared.reasoning_open));

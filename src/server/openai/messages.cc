@@ -55,6 +55,23 @@ Result<void> CheckCalls(const RequestFields& message) {
   return {};
 }
 
+/// What other servers' messages may say and templates do not read.
+Result<void> RefuseOtherForms(const RequestFields& message) {
+  constexpr std::pair<const char*, const char*> kOthers[] = {
+      {"prefix", "use \"continue_final_message\""},
+      {"partial", "use \"continue_final_message\""},
+      {"function_call", "use \"tool_calls\""},
+      {"audio", "send its text"}};
+  for (const auto& [name, remedy] : kOthers) {
+    const OrderedJson* value = message.Find(name);
+    if (value == nullptr || *value == false) continue;
+    Error error = message.Bad(name, "is not supported", remedy);
+    error.code = Code::kUnsupported;
+    return error;
+  }
+  return {};
+}
+
 Result<OrderedJson> ReadMessage(const OrderedJson& json, const std::string& path) {
   KV8_ASSIGN_OR_RETURN(const RequestFields fields, RequestFields::Of(json, path));
   KV8_ASSIGN_OR_RETURN(const std::string role, fields.RequiredString("role"));
@@ -67,6 +84,7 @@ Result<OrderedJson> ReadMessage(const OrderedJson& json, const std::string& path
   for (const char* name : {"reasoning_content", "name", "tool_call_id"}) {
     KV8_RETURN_IF_ERROR(fields.String(name));
   }
+  KV8_RETURN_IF_ERROR(RefuseOtherForms(fields));
   KV8_RETURN_IF_ERROR(CheckCalls(fields));
   OrderedJson message = json;
   if (content != nullptr) {
@@ -133,17 +151,6 @@ Result<OrderedJson> ReadTools(const RequestFields& body) {
     tools.push_back(std::move(tool));
   }
   return tools;
-}
-
-Result<OrderedJson> ReadTemplateVariables(const RequestFields& body) {
-  KV8_ASSIGN_OR_RETURN(const auto variables, body.Object("chat_template_kwargs"));
-  if (!variables) return OrderedJson(OrderedJson::object());
-  for (const char* taken : {"messages", "tools", "add_generation_prompt"}) {
-    if (variables->Find(taken) != nullptr) {
-      return variables->Bad(taken, "is a field of the request itself", "set that");
-    }
-  }
-  return variables->json();
 }
 
 }  // namespace kv8::openai

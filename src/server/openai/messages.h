@@ -22,8 +22,4 @@ Result<OrderedJson> ReadContent(const OrderedJson& content, const std::string& p
 /// null when there are none. The form of /v1/responses, without "function", becomes that of chats.
 Result<OrderedJson> ReadTools(const RequestFields& body);
 
-/// "chat_template_kwargs": variables of the template. Errors: kInvalidArgument, also for names that
-/// belong to the request itself.
-Result<OrderedJson> ReadTemplateVariables(const RequestFields& body);
-
 }  // namespace kv8::openai

@@ -9,16 +9,17 @@ namespace kv8::openai {
 
 Result<void> HandleResponses(const ApiContext& context, const OrderedJson& body,
                              const std::shared_ptr<Responder>& responder) {
-  KV8_ASSIGN_OR_RETURN(ResponsesRequest parsed, ParseResponsesRequest(body));
+  KV8_ASSIGN_OR_RETURN(ResponsesRequest parsed, ParseResponsesRequest(body, context.generation));
   KV8_RETURN_IF_ERROR(context.CheckModel(parsed.model));
   KV8_ASSIGN_OR_RETURN(PreparedRequest prepared, Prepare(context, parsed.conversation));
   ResponsesContext answer{.responder = responder,
-                          .model = context.model_name,
+                          .model = parsed.model,
                           .stream = parsed.stream,
                           .repeated = std::move(parsed.repeated),
                           .tools = std::move(parsed.conversation.input.tools),
                           .parallel_calls = parsed.conversation.tool_choice.parallel,
-                          .reasoning_open = prepared.reasoning_open};
+                          .reasoning_open = prepared.reasoning_open,
+                          .applied_defaults = std::move(prepared.applied_defaults)};
   std::vector<Request> requests;
   requests.push_back(std::move(prepared.request));
   return context.Submit(std::move(requests), AnswerResponses(std::move(answer)), *responder);

@@ -6,15 +6,18 @@
 #include "server/openai/answer.h"
 #include "server/openai/responses_items.h"
 #include "server/openai/sampling_params.h"
+#include "server/openai/usage.h"
 
 namespace kv8::openai {
 namespace {
+
+constexpr LengthFields kLengths{.prompt = "input", .max_tokens = "max_output_tokens"};
 
 /// The answer's own object; its items and usage are written once they are known.
 class ResponseObject {
  public:
   explicit ResponseObject(const ResponsesContext& context)
-      : head_(NewHead("resp_", context.model)), repeated_(&context.repeated) {}
+      : head_(NewHead("resp_", context.model)), context_(&context) {}
 
   void Write(JsonWriter& json, std::string_view status, const std::vector<ResponseItem>& items,
              const Completion* done, std::int64_t reasoning_tokens) const {
@@ -30,7 +33,7 @@ class ResponseObject {
     for (const ResponseItem& item : items) WriteItem(json, item);
     json.EndArray().Key("previous_response_id").Null().Key("store").Bool(false);
     json.Key("truncation").String("disabled");
-    for (const auto& [field, value] : repeated_->items()) json.Key(field).Raw(value.dump());
+    for (const auto& [field, value] : context_->repeated.items()) json.Key(field).Raw(value.dump());
     json.Key("usage");
     if (done != nullptr) {
       WriteUsage(json, done->usage, reasoning_tokens);
@@ -42,18 +45,20 @@ class ResponseObject {
 
  private:
   /// Here the members have other names than in chats.
-  static void WriteUsage(JsonWriter& json, const Usage& usage, std::int64_t reasoning_tokens) {
+  void WriteUsage(JsonWriter& json, const Usage& usage, std::int64_t reasoning_tokens) const {
     json.BeginObject().Key("input_tokens").Integer(usage.prompt_tokens);
     json.Key("input_tokens_details").BeginObject();
     json.Key("cached_tokens").Integer(usage.cached_tokens).EndObject();
     json.Key("output_tokens").Integer(usage.completion_tokens);
     json.Key("output_tokens_details").BeginObject();
     json.Key("reasoning_tokens").Integer(reasoning_tokens).EndObject();
-    json.Key("total_tokens").Integer(usage.prompt_tokens + usage.completion_tokens).EndObject();
+    json.Key("total_tokens").Integer(usage.prompt_tokens + usage.completion_tokens);
+    AddDefaults(json, context_->applied_defaults);
+    json.EndObject();
   }
 
   const AnswerHead head_;
-  const OrderedJson* repeated_;
+  const ResponsesContext* context_;  // outlives the object
 };
 
 std::string_view StatusOf(const Completion& completion) {
@@ -100,7 +105,7 @@ class WholeResponse : public ResponsesAnswer {
 
   void OnDone(Result<std::vector<Completion>> completions) override {
     if (!completions.ok()) {
-      SendFailure(*context_.responder, WithBodyField(std::move(completions).error()));
+      SendFailure(*context_.responder, WithBodyField(std::move(completions).error(), kLengths));
       return;
     }
     std::vector<ResponseItem> items = items_.items();
@@ -134,7 +139,8 @@ class StreamedResponse : public ResponsesAnswer, private ItemListener {
   }
 
   void OnDone(Result<std::vector<Completion>> completions) override {
-    if (!completions.ok()) return stream_.Fail(WithBodyField(std::move(completions).error()));
+    if (!completions.ok())
+      return stream_.Fail(WithBodyField(std::move(completions).error(), kLengths));
     const Completion& done = completions->front();
     const std::string_view status = StatusOf(done);
     SendResponse(status == "completed" ? "response.completed" : "response.incomplete", status,

@@ -18,7 +18,8 @@ struct ResponsesContext {
   OrderedJson repeated;  // fields of the request that the answer repeats
   OrderedJson tools;     // functions that the model may call; null: none
   bool parallel_calls = true;
-  bool reasoning_open = false;  // the prompt ends inside a block of reasoning
+  bool reasoning_open = false;   // the prompt ends inside a block of reasoning
+  OrderedJson applied_defaults;  // of generation_config.json, by name
 };
 
 std::shared_ptr<GenerationSink> AnswerResponses(ResponsesContext context);

@@ -4,14 +4,12 @@
 #include <limits>
 #include <utility>
 
+#include "server/openai/known_fields.h"
 #include "server/openai/responses_input.h"
 #include "server/openai/sampling_params.h"
 
 namespace kv8::openai {
 namespace {
-
-/// Each refers to something that the server would have to keep, or to do by itself.
-constexpr std::array kNeedsStorage = {"previous_response_id", "conversation", "prompt"};
 
 /// Fields of an answer that repeat the request, in order, with their values by default.
 struct Repeated {
@@ -32,21 +30,25 @@ constexpr std::array kRepeated = {
     Repeated{"user", "null"},
 };
 
-Result<void> RefuseStorage(const RequestFields& body) {
-  for (const char* field : kNeedsStorage) {
-    if (body.Find(field) == nullptr) continue;
-    Error error = body.Bad(field, "is not supported: nothing is stored",
-                           "send the whole conversation as \"input\"");
-    error.code = Code::kUnsupported;
-    return error;
-  }
-  KV8_ASSIGN_OR_RETURN(const bool background, body.Bool("background", false));
-  if (background) {
-    Error error = body.Bad("background", "is not supported", "wait for the answer");
+/// What an answer shall tell beside itself. Log-probabilities are not among what this endpoint has;
+/// the rest is about tools that a server runs, and an encryption that nothing here needs.
+Result<void> CheckInclude(const RequestFields& body) {
+  KV8_ASSIGN_OR_RETURN(const OrderedJson* include, body.Array("include"));
+  if (include == nullptr) return {};
+  for (const OrderedJson& name : *include) {
+    if (!name.is_string()) return body.Bad("include", "must be an array of strings");
+    if (name != "message.output_text.logprobs") continue;
+    Error error = body.Bad("include", "asks for log-probabilities, which is not supported",
+                           "use /v1/chat/completions");
     error.code = Code::kUnsupported;
     return error;
   }
   return {};
+}
+
+Result<void> ReadReasoning(const RequestFields& body, TemplateFields& fields) {
+  KV8_ASSIGN_OR_RETURN(const auto reasoning, body.Object("reasoning"));
+  return reasoning ? ReadEffort(*reasoning, "effort", fields) : Result<void>();
 }
 
 Result<OutputForm> ReadTextFormat(const RequestFields& body) {
@@ -56,10 +58,12 @@ Result<OutputForm> ReadTextFormat(const RequestFields& body) {
   return format ? ReadFormat(*format, "") : OutputForm();
 }
 
-OrderedJson RepeatedFields(const RequestFields& body) {
+/// `applied`: what holds of a field that is not given, where generation_config.json speaks for it.
+OrderedJson RepeatedFields(const RequestFields& body, const OrderedJson& applied) {
   OrderedJson repeated = OrderedJson::object();
   for (const auto& [field, otherwise] : kRepeated) {
     const OrderedJson* given = body.Find(field);
+    if (given == nullptr && applied.contains(field)) given = &applied[field];
     repeated[field] = given != nullptr ? *given : OrderedJson::parse(otherwise);
   }
   return repeated;
@@ -67,24 +71,26 @@ OrderedJson RepeatedFields(const RequestFields& body) {
 
 }  // namespace
 
-Result<ResponsesRequest> ParseResponsesRequest(const OrderedJson& json) {
+Result<ResponsesRequest> ParseResponsesRequest(const OrderedJson& json,
+                                               const GenerationDefaults& defaults) {
   KV8_ASSIGN_OR_RETURN(const RequestFields body, RequestFields::Of(json));
   ResponsesRequest parsed;
   Conversation& conversation = parsed.conversation;
   KV8_ASSIGN_OR_RETURN(parsed.model, body.RequiredString("model"));
-  KV8_RETURN_IF_ERROR(RefuseStorage(body));
+  KV8_RETURN_IF_ERROR(RefuseUnsupported(body, kResponses));
+  KV8_RETURN_IF_ERROR(CheckInclude(body));
   KV8_ASSIGN_OR_RETURN(conversation.input.messages, ReadResponsesInput(body));
-  KV8_RETURN_IF_ERROR(ReadToolsAndVariables(body, conversation));
-  KV8_RETURN_IF_ERROR(ReadSampling(body, conversation.common));
-  conversation.common.choices = 1;  // there is no "n" here
+  KV8_RETURN_IF_ERROR(ReadConversationTools(body, conversation));
+  KV8_RETURN_IF_ERROR(ReadReasoning(body, conversation.template_fields));
+  KV8_ASSIGN_OR_RETURN(conversation.applied_defaults,
+                       ReadSampling(body, defaults, conversation.common));
   constexpr std::int64_t kMax = std::numeric_limits<int>::max();
   KV8_ASSIGN_OR_RETURN(conversation.common.max_tokens, body.Integer("max_output_tokens", 1, kMax));
   KV8_ASSIGN_OR_RETURN(conversation.form, ReadTextFormat(body));
   KV8_ASSIGN_OR_RETURN(parsed.stream, body.Bool("stream", false));
   KV8_RETURN_IF_ERROR(body.Bool("store", true));
   KV8_RETURN_IF_ERROR(body.Object("metadata"));
-  KV8_RETURN_IF_ERROR(body.Object("reasoning"));
-  parsed.repeated = RepeatedFields(body);
+  parsed.repeated = RepeatedFields(body, conversation.applied_defaults);
   return parsed;
 }
 

@@ -18,7 +18,9 @@ struct ResponsesRequest {
 };
 
 /// Nothing is stored: "store" has no effect, and what needs an earlier answer is refused.
+/// `defaults` speak for sampling fields that are not set.
 /// Errors: kInvalidArgument with the field that is wrong, kUnsupported for what kv8 does not do.
-Result<ResponsesRequest> ParseResponsesRequest(const OrderedJson& body);
+Result<ResponsesRequest> ParseResponsesRequest(const OrderedJson& body,
+                                               const GenerationDefaults& defaults = {});
 
 }  // namespace kv8::openai

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -13,42 +14,41 @@
 namespace kv8::openai {
 namespace {
 
+constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr int kMaxStops = 64;
 constexpr double kMaxBias = 100;  // OpenAI's limit; it forces or forbids a token already
 
-/// Features of other servers, by the value that asks for nothing. A request that asks for more must
-/// not get an answer as if it had.
-struct Unsupported {
-  std::string_view field;
-  const char* harmless;  // JSON
-};
-constexpr std::array kUnsupported = {
-    Unsupported{"suffix", R"("")"},
-    Unsupported{"min_tokens", "0"},
-    Unsupported{"use_beam_search", "false"},
-    Unsupported{"include_stop_str_in_output", "false"},
-    Unsupported{"skip_special_tokens", "true"},
-    Unsupported{"prompt_logprobs", "0"},
-    Unsupported{"allowed_token_ids", "[]"},
-    Unsupported{"bad_words", "[]"},
-};
+/// Fields that generation_config.json may speak for; notes where it did.
+class DefaultedFields {
+ public:
+  explicit DefaultedFields(const RequestFields& body) : body_(body) {}
 
-Result<void> RefuseUnsupported(const RequestFields& body) {
-  for (const auto& [field, harmless] : kUnsupported) {
-    const OrderedJson* value = body.Find(field);
-    if (value == nullptr || *value == OrderedJson::parse(harmless)) continue;
-    Error error = body.Bad(field, "is not supported", "leave it out");
-    error.code = Code::kUnsupported;
-    return error;
+  Result<void> Read(const char* key, const std::optional<double>& otherwise, float& value) {
+    KV8_ASSIGN_OR_RETURN(const std::optional<double> given, body_.Number(key));
+    if (const auto said = Said(key, given, otherwise)) value = static_cast<float>(*said);
+    return {};
   }
-  return {};
-}
+  Result<void> Read(const char* key, const std::optional<std::int64_t>& otherwise, int& value) {
+    KV8_ASSIGN_OR_RETURN(const auto given, body_.Integer(key, -1, kMaxInt));
+    // -1 is how vLLM says "all".
+    const auto said = Said(key, given, otherwise);
+    if (said) value = static_cast<int>(std::max<std::int64_t>(0, *said));
+    return {};
+  }
 
-Result<void> ReadFloat(const RequestFields& body, std::string_view key, float& value) {
-  KV8_ASSIGN_OR_RETURN(const std::optional<double> given, body.Number(key));
-  if (given) value = static_cast<float>(*given);
-  return {};
-}
+  OrderedJson TakeApplied() { return std::move(applied_); }
+
+ private:
+  template <class T>
+  std::optional<T> Said(const char* key, std::optional<T> given, std::optional<T> otherwise) {
+    if (given || !otherwise) return given;
+    applied_[key] = *otherwise;
+    return otherwise;
+  }
+
+  const RequestFields& body_;
+  OrderedJson applied_ = OrderedJson::object();
+};
 
 Result<void> ReadSeed(const RequestFields& body, std::uint64_t& seed) {
   const OrderedJson* value = body.Find("seed");
@@ -116,30 +116,31 @@ Result<void> ReadLogitBias(const RequestFields& body,
 
 }  // namespace
 
-Result<void> ReadSampling(const RequestFields& body, Request& request) {
-  KV8_RETURN_IF_ERROR(RefuseUnsupported(body));
+Result<OrderedJson> ReadSampling(const RequestFields& body, const GenerationDefaults& defaults,
+                                 Request& request) {
   SamplingOptions& sampling = request.sampling;
   sampling.temperature = 1;
-  KV8_RETURN_IF_ERROR(ReadFloat(body, "temperature", sampling.temperature));
-  KV8_RETURN_IF_ERROR(ReadFloat(body, "top_p", sampling.top_p));
-  KV8_RETURN_IF_ERROR(ReadFloat(body, "min_p", sampling.min_p));
-  KV8_RETURN_IF_ERROR(ReadFloat(body, "repetition_penalty", sampling.repetition_penalty));
-  KV8_RETURN_IF_ERROR(ReadFloat(body, "presence_penalty", sampling.presence_penalty));
-  KV8_RETURN_IF_ERROR(ReadFloat(body, "frequency_penalty", sampling.frequency_penalty));
-  // -1 is how vLLM says "all".
-  constexpr int kMax = std::numeric_limits<int>::max();
-  KV8_ASSIGN_OR_RETURN(const auto top_k, body.Integer("top_k", -1, kMax));
-  sampling.top_k = static_cast<int>(std::max<std::int64_t>(0, top_k.value_or(0)));
+  DefaultedFields fields(body);
+  KV8_RETURN_IF_ERROR(fields.Read("temperature", defaults.temperature, sampling.temperature));
+  KV8_RETURN_IF_ERROR(fields.Read("top_p", defaults.top_p, sampling.top_p));
+  KV8_RETURN_IF_ERROR(fields.Read("top_k", defaults.top_k, sampling.top_k));
+  KV8_RETURN_IF_ERROR(fields.Read("min_p", defaults.min_p, sampling.min_p));
+  KV8_RETURN_IF_ERROR(
+      fields.Read("repetition_penalty", defaults.repetition_penalty, sampling.repetition_penalty));
+  KV8_RETURN_IF_ERROR(
+      fields.Read("presence_penalty", std::optional<double>(), sampling.presence_penalty));
+  KV8_RETURN_IF_ERROR(
+      fields.Read("frequency_penalty", std::optional<double>(), sampling.frequency_penalty));
   KV8_RETURN_IF_ERROR(ReadSeed(body, sampling.seed));
   KV8_RETURN_IF_ERROR(ReadLogitBias(body, sampling.logit_bias));
 
-  KV8_ASSIGN_OR_RETURN(const auto choices, body.Integer("n", 1, kMax));
+  KV8_ASSIGN_OR_RETURN(const auto choices, body.Integer("n", 1, kMaxInt));
   request.choices = static_cast<int>(choices.value_or(1));
   KV8_RETURN_IF_ERROR(ReadStops(body, request.stop));
   KV8_RETURN_IF_ERROR(ReadStopIds(body, request.stop_ids));
   KV8_ASSIGN_OR_RETURN(request.ignore_eos, body.Bool("ignore_eos", false));
   request.text = true;
-  return {};
+  return fields.TakeApplied();
 }
 
 Result<StreamParams> ReadStream(const RequestFields& body) {
@@ -154,7 +155,9 @@ Result<StreamParams> ReadStream(const RequestFields& body) {
   return params;
 }
 
-Error WithBodyField(Error error) {
+Error WithBodyField(Error error, const LengthFields& lengths) {
+  if (error.where == "prompt") error.where = lengths.prompt;
+  if (error.where == "max_tokens") error.where = lengths.max_tokens;
   if (error.where == "choices") error.where = "n";
   if (error.where == "stop_ids") error.where = "stop_token_ids";
   if (error.where == "constraint") error.where = "response_format";

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -45,13 +47,32 @@ Result<void> ReadGuided(const RequestFields& fields, std::string_view prefix,
   if (fields.Find(choice) != nullptr) {
     KV8_ASSIGN_OR_RETURN(found.emplace_back(), ReadChoices(fields, choice));
   }
-  for (const char* other : {"grammar", "structural_tag"}) {
-    const std::string key = fmt::format("{}{}", prefix, other);
-    if (fields.Find(key) == nullptr) continue;
-    Error error = fields.Bad(key, "is not supported", "use a JSON schema or a regular expression");
+  return {};
+}
+
+Result<void> ReadStructuredOutputs(const RequestFields& body, std::vector<OutputForm>& found) {
+  KV8_ASSIGN_OR_RETURN(const auto fields, body.Object("structured_outputs"));
+  if (!fields) return {};
+  KV8_RETURN_IF_ERROR(ReadGuided(*fields, "", found));
+  KV8_ASSIGN_OR_RETURN(const bool any_object, fields->Bool("json_object", false));
+  if (any_object) found.emplace_back(JsonObjectForm{});
+  constexpr std::array<std::string_view, 4> kRead = {"json", "regex", "choice", "json_object"};
+  for (const auto& [key, value] : fields->json().items()) {
+    if (value.is_null() || std::find(kRead.begin(), kRead.end(), key) != kRead.end()) continue;
+    Error error = fields->Bad(key, "is not supported", "use a JSON schema or a regular expression");
     error.code = Code::kUnsupported;
     return error;
   }
+  return {};
+}
+
+/// llama.cpp's and SGLang's ways to say it.
+Result<void> ReadBareForms(const RequestFields& body, std::vector<OutputForm>& found) {
+  if (body.Find("json_schema") != nullptr) {
+    KV8_ASSIGN_OR_RETURN(found.emplace_back(), SchemaForm(body, "json_schema"));
+  }
+  KV8_ASSIGN_OR_RETURN(std::optional<std::string> pattern, body.String("regex"));
+  if (pattern) found.emplace_back(RegexForm{*std::move(pattern)});
   return {};
 }
 
@@ -60,7 +81,10 @@ Result<void> ReadGuided(const RequestFields& fields, std::string_view prefix,
 Result<OutputForm> ReadFormat(const RequestFields& format, std::string_view schema_key) {
   KV8_ASSIGN_OR_RETURN(const std::string type, format.RequiredString("type"));
   if (type == "text") return OutputForm();
-  if (type == "json_object") return OutputForm(JsonObjectForm{});
+  if (type == "json_object" && format.Find("schema") == nullptr) {
+    return OutputForm(JsonObjectForm{});
+  }
+  if (type == "json_object") return SchemaForm(format, "schema");
   if (type != "json_schema") {
     return format.Bad("type",
                       fmt::format("is \"{}\"; it must be text, json_object or json_schema", type));
@@ -79,8 +103,8 @@ Result<OutputForm> ReadOutputForm(const RequestFields& body) {
     if (form.index() != 0) found.push_back(std::move(form));
   }
   KV8_RETURN_IF_ERROR(ReadGuided(body, "guided_", found));
-  KV8_ASSIGN_OR_RETURN(const auto structured, body.Object("structured_outputs"));
-  if (structured) KV8_RETURN_IF_ERROR(ReadGuided(*structured, "", found));
+  KV8_RETURN_IF_ERROR(ReadStructuredOutputs(body, found));
+  KV8_RETURN_IF_ERROR(ReadBareForms(body, found));
   if (found.empty()) return OutputForm();
   if (found.size() > 1) {
     return BadField("response_format", "is one of several demands on the form of the output",

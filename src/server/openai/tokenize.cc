@@ -7,6 +7,7 @@
 #include "server/openai/answer.h"
 #include "server/openai/api_context.h"
 #include "server/openai/chat_prompt.h"
+#include "server/openai/known_fields.h"
 #include "server/openai/messages.h"
 #include "server/openai/token_logprob.h"
 
@@ -21,6 +22,9 @@ Result<void> CheckModelIfGiven(const ApiContext& context, const RequestFields& b
 /// The ids of "prompt", or of "messages" through the chat template.
 Result<std::vector<TokenId>> IdsOf(const ApiContext& context, const RequestFields& body) {
   KV8_ASSIGN_OR_RETURN(const auto text, body.String("prompt"));
+  if (text && body.Find("messages") != nullptr) {
+    return body.Bad("messages", "are one prompt, and \"prompt\" is another", "leave one out");
+  }
   if (text) return context.tokenizer.Encode(*text);
   if (body.Find("messages") == nullptr) {
     return body.Bad("prompt", "is missing, and so are \"messages\"");
@@ -28,9 +32,8 @@ Result<std::vector<TokenId>> IdsOf(const ApiContext& context, const RequestField
   ChatInput input;
   KV8_ASSIGN_OR_RETURN(input.messages, ReadMessages(body));
   KV8_ASSIGN_OR_RETURN(input.tools, ReadTools(body));
-  KV8_ASSIGN_OR_RETURN(input.add_generation_prompt, body.Bool("add_generation_prompt", true));
-  KV8_ASSIGN_OR_RETURN(input.variables, ReadTemplateVariables(body));
-  KV8_ASSIGN_OR_RETURN(ChatPrompt prompt, PrepareChat(context, input));
+  KV8_ASSIGN_OR_RETURN(const TemplateFields fields, ReadTemplateFields(body));
+  KV8_ASSIGN_OR_RETURN(ChatPrompt prompt, PrepareChat(context, std::move(input), fields));
   return std::move(prompt.ids);
 }
 
@@ -40,6 +43,7 @@ Result<void> HandleTokenize(const ApiContext& context, const OrderedJson& json,
                             const std::shared_ptr<Responder>& responder) {
   KV8_ASSIGN_OR_RETURN(const RequestFields body, RequestFields::Of(json));
   KV8_RETURN_IF_ERROR(CheckModelIfGiven(context, body));
+  KV8_RETURN_IF_ERROR(RefuseUnsupported(body, kTokenize));
   KV8_ASSIGN_OR_RETURN(const bool with_texts, body.Bool("return_token_strs", false));
   KV8_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, IdsOf(context, body));
 

@@ -12,7 +12,8 @@ Usage TotalUsage(std::span<const Completion> completions) {
   return total;
 }
 
-void WriteUsage(JsonWriter& json, const Usage& usage, std::int64_t reasoning_tokens) {
+void WriteUsage(JsonWriter& json, const Usage& usage, const OrderedJson& applied_defaults,
+                std::int64_t reasoning_tokens) {
   json.BeginObject().Key("prompt_tokens").Integer(usage.prompt_tokens);
   json.Key("completion_tokens").Integer(usage.completion_tokens);
   json.Key("total_tokens").Integer(usage.prompt_tokens + usage.completion_tokens);
@@ -22,7 +23,12 @@ void WriteUsage(JsonWriter& json, const Usage& usage, std::int64_t reasoning_tok
     json.Key("completion_tokens_details").BeginObject();
     json.Key("reasoning_tokens").Integer(reasoning_tokens).EndObject();
   }
+  AddDefaults(json, applied_defaults);
   json.EndObject();
+}
+
+void AddDefaults(JsonWriter& json, const OrderedJson& applied_defaults) {
+  if (!applied_defaults.empty()) json.Key("generation_config").Raw(applied_defaults.dump());
 }
 
 }  // namespace kv8::openai

@@ -33,14 +33,7 @@ const std::vector<Defect>& Defects() {
       {"prompt", [](Request& r) { r.prompt.clear(); }},
       {"prompt", [](Request& r) { r.prompt[1] = 100; }},
       {"prompt", [](Request& r) { r.prompt[1] = -1; }},
-      {"max_tokens", [](Request& r) { r.max_tokens = 62; }},
       {"max_tokens", [](Request& r) { r.max_tokens = -1; }},
-      {"max_tokens", [](Request& r) { r.max_tokens = std::numeric_limits<std::int64_t>::max(); }},
-      {"max_tokens",
-       [](Request& r) {
-         r.prompt.assign(64, 1);
-         r.max_tokens.reset();
-       }},
       {"stop_ids", [](Request& r) { r.stop_ids = {100}; }},
       {"stop", [](Request& r) { r.stop = {""}; }},
       {"temperature", [](Request& r) { r.sampling.temperature = -1; }},
@@ -80,6 +73,23 @@ TEST(RequestCheck, BlamesTheLimitThatWasHit) {
   EXPECT_THAT(CheckRequest(request, limits).error().remedy, HasSubstr("the checkpoint's limit"));
   limits.checkpoint_len = 65;
   EXPECT_THAT(CheckRequest(request, limits).error().remedy, HasSubstr("raise --max-model-len"));
+}
+
+TEST(RequestCheck, NamesWhatIsTooLongInTheWordsOfOpenAIsClients) {
+  Request request = Valid();
+  const auto refusal = [&] { return CheckRequest(request, kLimits).error(); };
+  request.max_tokens = 62;
+  EXPECT_EQ(refusal().code, Code::kTooLong);
+  EXPECT_EQ(refusal().where, "max_tokens");
+  EXPECT_EQ(refusal().what,
+            "This model's maximum context length is 64 tokens. However, you requested 65 tokens (3 "
+            "in the prompt, 62 in the output)");
+  request.max_tokens = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(refusal().what, HasSubstr("you requested 9223372036854775810 tokens"));
+  request.prompt.assign(64, 1);
+  request.max_tokens.reset();
+  EXPECT_EQ(refusal().where, "prompt");
+  EXPECT_EQ(refusal().code, Code::kTooLong);
 }
 
 TEST(RequestCheck, NamesTheFieldOfEveryDefect) {

@@ -65,6 +65,16 @@ TEST(ChatTemplate, TemplatesRenderWhatTransformersRenders) {
   }
 }
 
+TEST(ChatTemplate, MentionsVariablesButNoAttributes) {
+  const auto chat = ChatTemplate::Parse(
+      "thinking {% if enable_thinking is defined %}{{ messages[0].content }}{% endif %}", "t");
+  ASSERT_TRUE(chat.ok());
+  EXPECT_TRUE(chat->Mentions("enable_thinking"));
+  EXPECT_FALSE(chat->Mentions("thinking"));  // text
+  EXPECT_FALSE(chat->Mentions("content"));
+  EXPECT_FALSE(chat->Mentions("think"));
+}
+
 TEST(ChatTemplate, LoadsTheBundledTemplate) {
   const auto chat = ChatTemplate::Load(Source("models/tiny-qwen4exp"));
   ASSERT_TRUE(chat.ok()) << chat.error().ToString();

@@ -141,6 +141,49 @@ TEST(CompletionAnswer, EchoedLogprobsAreOpenAIs) {
   EXPECT_EQ(written["text_offset"][2], 1);
 }
 
+/// The offsets of an echoed prompt's tokens, and last that of the token "!" behind it.
+std::vector<std::size_t> EchoedOffsets(const std::string& prompt, std::string& text) {
+  const auto responder = NewResponder();
+  CompletionContext context = CompletionFor(
+      responder, R"(, "echo": true, "logprobs": 1, "max_tokens": 1, "prompt": )" + prompt);
+  Completion completion;
+  for (std::size_t i = 1; i < context.prompts[0].size(); ++i) {
+    completion.prompt_logprobs.push_back({.chosen = {context.prompts[0][i], -1.0F}});
+  }
+  const auto sink = AnswerCompletion(std::move(context));
+  sink->OnStart();
+  const TokenId next = TestTokenizer().Encode("!")->at(0);
+  const PositionLogprobs logprobs{.chosen = {next, -0.25F}};
+  ChoicePlayer choice(*sink, 0, 0);
+  choice.Token(next, "!", FinishReason::kLength, &logprobs);
+  completion.choices = {choice.choice()};
+  sink->OnDone(std::vector{completion});
+  const OrderedJson answer = responder->json()["choices"][0];
+  text = answer["text"].get<std::string>();
+  return answer["logprobs"]["text_offset"].get<std::vector<std::size_t>>();
+}
+
+TEST(CompletionAnswer, Api6_OffsetsCountTheCharactersThatAreEchoed) {
+  std::string text;
+  // Three decomposed letters: the tokenizer reads three characters, six are echoed.
+  const auto decomposed = EchoedOffsets(R"("e\u0301e\u0301e\u0301 a")", text);
+  EXPECT_EQ(text, "e\u0301e\u0301e\u0301 a!");
+  EXPECT_EQ(decomposed.back(), 8U);
+  for (const std::size_t offset : decomposed) {
+    EXPECT_TRUE(offset % 2 == 0 || offset > 6) << offset;  // no token begins at a mark
+  }
+  // The Hebrew letter with a dot is a letter and a dot for the tokenizer: one character is echoed.
+  const auto composed = EchoedOffsets(R"("\ufb2aa")", text);
+  EXPECT_EQ(composed.back(), 2U);
+  // Ids that no token has are shown as nothing, and take nothing else away.
+  const auto padded =
+      EchoedOffsets("[1000000, " + std::to_string(TestTokenizer().Encode("a")->at(0)) + "]", text);
+  EXPECT_EQ(text, "a!");
+  EXPECT_EQ(padded, (std::vector<std::size_t>{0, 0, 1}));
+  // Control tokens of the prompt are echoed, and count.
+  EXPECT_EQ(EchoedOffsets(R"("<|im_start|>a")", text), (std::vector<std::size_t>{0, 12, 13}));
+}
+
 TEST(CompletionAnswer, ErrorsHaveTheRightStatus) {
   const auto status = [](Code code, bool started) {
     const auto responder = NewResponder();
@@ -150,7 +193,14 @@ TEST(CompletionAnswer, ErrorsHaveTheRightStatus) {
     sink->OnDone(Error{code, "what", "stop_ids", "remedy"});
     EXPECT_TRUE(responder->complete());
     const OrderedJson error = (started ? responder->events().front() : responder->json())["error"];
+    if (code == Code::kCorrupt) {  // the server's own business, but for its log
+      EXPECT_EQ(error["message"], "The server failed to compute the answer; its log says why.");
+      EXPECT_TRUE(error["param"].is_null());
+      EXPECT_EQ(responder->note("reason"), "stop_token_ids: what\n  try: remedy");
+      return responder->status();
+    }
     EXPECT_EQ(error["message"], "what: remedy");
+    EXPECT_EQ(responder->note("reason"), "what: remedy");
     EXPECT_EQ(error["param"], "stop_token_ids");
     return responder->status();
   };

@@ -1,73 +1,15 @@
-// The endpoints over the real engine and the bundled model, without a network.
+// What the endpoints answer.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "events.h"
-#include "fake_responder.h"
-#include "server/openai/api.h"
+#include "served_model.h"
 
 namespace kv8::openai {
 namespace {
 
-class Endpoints : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    EngineOptions options;
-    options.model = ModelDir();
-    options.max_model_len = 1024;
-    options.max_num_seqs = 4;
-    options.prefix_cache_memory = 64 << 20;
-    options.speculative_tokens = 2;
-    options.threads = 1;
-    service_ = std::make_unique<EngineService>(Engine::Create(options).value(),
-                                               EngineService::Options{.max_requests = 8});
-    api_ = Api::Create(*service_, {.model_dir = ModelDir()}).value();
-    router_ = std::make_unique<Router>();
-    api_->AddRoutes(*router_);
-  }
-  static void TearDownTestSuite() {
-    service_->Stop();
-    router_.reset();
-    api_.reset();
-    service_.reset();
-  }
-
-  static std::shared_ptr<FakeResponder> Start(const std::string& method, const std::string& path,
-                                              std::string body = "") {
-    const auto responder = std::make_shared<FakeResponder>();
-    const Router::Match match = router_->Find(method, path);
-    (*match.handler)({.method = method, .path = path, .body = std::move(body)}, responder);
-    return responder;
-  }
-  static std::shared_ptr<FakeResponder> Call(const std::string& path, const std::string& members) {
-    const auto responder = Start("POST", path, R"({"model": "tiny-qwen4exp", )" + members + "}");
-    responder->WaitUntilComplete();
-    return responder;
-  }
-  static OrderedJson Answer(const std::string& path, const std::string& members) {
-    const auto responder = Call(path, members);
-    EXPECT_EQ(responder->status(), 200) << responder->body();
-    return responder->json();
-  }
-  static OrderedJson Complete(const std::string& members) {
-    return Answer("/v1/completions", members);
-  }
-  static OrderedJson Chat(const std::string& members) {
-    return Answer("/v1/chat/completions", members);
-  }
-
-  static std::unique_ptr<EngineService> service_;
-  static std::unique_ptr<Api> api_;
-  static std::unique_ptr<Router> router_;
-};
-
-std::unique_ptr<EngineService> Endpoints::service_;
-std::unique_ptr<Api> Endpoints::api_;
-std::unique_ptr<Router> Endpoints::router_;
+using Endpoints = ServedModel;
 
 constexpr const char* kRecipe = R"("messages": [{"role": "user", "content":
     "Find a recipe for onion soup for 7 people."}], "temperature": 0, "max_tokens": 200, "tools": [

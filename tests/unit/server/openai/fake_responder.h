@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -37,6 +38,10 @@ class FakeResponder : public Responder {
   void End() override {
     const std::lock_guard lock(mutex_);
     Complete();
+  }
+  void Note(std::string_view name, std::string_view text) override {
+    const std::lock_guard lock(mutex_);
+    notes_[std::string(name)] = text;
   }
   void OnClose(std::function<void()> callback) override {
     bool now = false;
@@ -76,6 +81,12 @@ class FakeResponder : public Responder {
   const std::string& body() const { return body_; }
   OrderedJson json() const { return OrderedJson::parse(body_); }
 
+  /// What the log would say by this name.
+  std::string note(const std::string& name) const {
+    const auto found = notes_.find(name);
+    return found == notes_.end() ? "" : found->second;
+  }
+
   /// The "data:" of every event; "[DONE]" as a string.
   std::vector<OrderedJson> events() const {
     std::vector<OrderedJson> events;
@@ -112,6 +123,7 @@ class FakeResponder : public Responder {
   std::string content_type_;
   HttpHeaders headers_;
   std::string body_;
+  std::map<std::string, std::string> notes_;
 };
 
 }  // namespace kv8

@@ -175,7 +175,7 @@ TEST(ChatRequest, ReadsTheConversation) {
   const OrderedJson& messages = parsed->conversation.input.messages;
   EXPECT_EQ(messages[0]["content"], "ab");
   EXPECT_EQ(messages[2]["tool_calls"][0]["function"]["arguments"].dump(), R"({"z":1,"a":"x"})");
-  EXPECT_EQ(parsed->conversation.input.variables["enable_thinking"], true);
+  EXPECT_EQ(parsed->conversation.template_fields.variables.at(0).value, true);
   EXPECT_EQ(parsed->conversation.common.max_tokens, 5);
   EXPECT_EQ(parsed->conversation.common.logprobs, 3);
 }
