@@ -11,8 +11,7 @@
 namespace kv8 {
 namespace {
 
-constexpr int kMaxGroups = 100;                 // inside one another
-constexpr std::uint32_t kMaxEmptyRepeat = 100;  // of what may be empty, as each is a way
+constexpr int kMaxGroups = 100;  // inside one another
 
 const CharSet& Digits() {
   static const CharSet kChars = CharSet().Add('0', '9');
@@ -202,10 +201,6 @@ Result<Regex> Parser::Quantified(Regex atom) {
   if (!counts) return atom;
   const auto [min, max] = *counts;
   if (min > max) return Bad(fmt::format("{{{},{}}} is upside down", min, max));
-  if (atom.nullable() && max != kNoLimit && max > kMaxEmptyRepeat) {
-    return Unsupported(
-        fmt::format("more than {} repetitions of what may be empty", kMaxEmptyRepeat));
-  }
   if (!Take("?") && !AtEnd() && Peek() == '+') return Unsupported("a possessive quantifier");
   if (!AtEnd() && (Peek() == '*' || Peek() == '?')) return Bad("a quantifier of a quantifier");
   Regex repeat;
