@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kThreads = 2;  // so that the longest attempt has one beside it
 constexpr std::int64_t kGrowth = 8;
+constexpr std::int64_t kMostWork = std::int64_t{1} << 40;
 constexpr std::chrono::milliseconds kLongestWait{10};
 
 }  // namespace
@@ -56,7 +57,7 @@ void MaskWorker::Main() {
   while (const std::shared_ptr<ConstraintPlace> place = Take()) {
     const bool wanted = place.use_count() > 1;  // else its sequence has ended
     if (wanted && !place->constraint->Prepare(place->work)) {
-      place->work *= kGrowth;
+      place->work = std::min(place->work * kGrowth, kMostWork);
       const std::lock_guard lock(mutex_);
       places_.push_back(place);
       wake_.notify_one();
