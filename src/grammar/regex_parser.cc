@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "grammar/regex.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace kv8 {
@@ -39,6 +40,29 @@ const CharSet& Spaces() {
                                     .Add(0x3000, 0x3000)
                                     .Add(0xFEFF, 0xFEFF);
   return kChars;
+}
+
+/// Characters with some of these bits of Unicode::ClassOf.
+CharSet OfClass(std::uint8_t bits) {
+  CharSet chars;
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    if ((Unicode::Get().ClassOf(c) & bits) == 0) continue;
+    const char32_t first = c;
+    while (c < 0x10FFFF && (Unicode::Get().ClassOf(c + 1) & bits) != 0) ++c;
+    chars.Add(first, c);
+  }
+  return chars;
+}
+
+/// The general categories that are known whole; null for others.
+const CharSet* Category(std::string_view name) {
+  static const CharSet kLetters = OfClass(kLetter);
+  static const CharSet kMarks = OfClass(kMark);
+  static const CharSet kNumbers = OfClass(kNumber);
+  if (name == "L" || name == "Letter") return &kLetters;
+  if (name == "M" || name == "Mark") return &kMarks;
+  if (name == "N" || name == "Number") return &kNumbers;
+  return nullptr;
 }
 
 bool IsAsciiLetterOrDigit(char c) {
@@ -100,6 +124,7 @@ class Parser {
   Result<CharSet> ClassAtom();
   Result<CharSet> Escape(bool in_class);
   Result<CharSet> EscapedLetter(char letter, bool in_class);
+  Result<CharSet> InCategory(bool negated);
   Result<char32_t> CodePoint(char letter);
   Result<char32_t> Hex(std::size_t digits);
 
@@ -306,6 +331,9 @@ Result<CharSet> Parser::EscapedLetter(char letter, bool in_class) {
       return Spaces();
     case 'S':
       return Spaces().Complement();
+    case 'p':
+    case 'P':
+      return InCategory(/*negated=*/letter == 'P');
     case 'b':
       if (in_class) return CharSet::Of('\b');
       return Unsupported("\\b");
@@ -314,6 +342,19 @@ Result<CharSet> Parser::EscapedLetter(char letter, bool in_class) {
       return CharSet::Of(c);
     }
   }
+}
+
+/// {L}, {M} or {N} after \p.
+Result<CharSet> Parser::InCategory(bool negated) {
+  const std::size_t end = pattern_.find('}', at_);
+  if (!Take("{") || end == pattern_.npos) return Bad("\\p without {...}");
+  const std::string_view name = pattern_.substr(at_, end - at_);
+  const CharSet* chars = Category(name);
+  if (chars == nullptr) {
+    return Unsupported(fmt::format("the class \\p{{{}}}, of which L, M and N are known", name));
+  }
+  at_ = end + 1;
+  return negated ? chars->Complement() : *chars;
 }
 
 Result<char32_t> Parser::CodePoint(char letter) {

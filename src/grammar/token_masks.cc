@@ -20,7 +20,7 @@ TokenMasks::TokenMasks(const TokenTrie& trie, Machine& machine)
     : trie_(&trie), machine_(&machine) {
   path_.resize(TokenTrie::kCommonBytes + 1);
   for (const TokenSlice& slice : trie.slices()) {
-    slice_chars_.push_back(CharClasses(slice, machine.program()));
+    slice_chars_.push_back(CharBytesOf(slice, machine.program()));
   }
 }
 
@@ -197,10 +197,10 @@ const TrieNodes& TokenMasks::AddSlice(StateId state, Mask& mask, Reach& reach) {
 
 /// The state that all these characters lead to, kDeadState too; nullopt when they lead to several,
 /// or out of the call.
-std::optional<StateId> TokenMasks::AfterAnyChar(const std::vector<CharClass>& chars,
+std::optional<StateId> TokenMasks::AfterAnyChar(const std::vector<CharBytes>& chars,
                                                 StateId state) {
   std::optional<StateId> common;
-  for (const CharClass& bytes : chars) {
+  for (const CharBytes& bytes : chars) {
     std::vector<StateId> places = {state};
     for (const std::vector<std::uint8_t>& choices : bytes) {
       std::vector<StateId> next;
@@ -265,11 +265,11 @@ TokenMasks::TokenSet TokenMasks::Pack(const Mask& mask) {
 }
 
 /// For each kind of character, and each of its bytes, one byte of every class that it may be.
-std::vector<TokenMasks::CharClass> TokenMasks::CharClasses(const TokenSlice& slice,
+std::vector<TokenMasks::CharBytes> TokenMasks::CharBytesOf(const TokenSlice& slice,
                                                            const Program& program) {
-  std::vector<CharClass> chars;
+  std::vector<CharBytes> chars;
   for (const ByteSequence& sequence : slice.chars()) {
-    CharClass& bytes = chars.emplace_back();
+    CharBytes& bytes = chars.emplace_back();
     for (const ByteRange& range : sequence) {
       std::vector<std::uint8_t>& choices = bytes.emplace_back();
       ByteSet seen;

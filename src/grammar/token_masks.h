@@ -37,7 +37,7 @@ class TokenMasks {
 
   using Mask = std::vector<std::uint64_t>;
   /// Choices for each byte of one kind of character.
-  using CharClass = std::vector<std::vector<std::uint8_t>>;
+  using CharBytes = std::vector<std::vector<std::uint8_t>>;
 
   /// As ids where they are few, else as a mask.
   struct TokenSet {
@@ -76,15 +76,15 @@ class TokenMasks {
   std::vector<std::uint32_t> AlikeCounts(const Caller& caller) const;
   const Part* PartOf(StateId state);
   const TrieNodes& AddSlice(StateId state, Mask& mask, Reach& reach);
-  std::optional<StateId> AfterAnyChar(const std::vector<CharClass>& chars, StateId state);
+  std::optional<StateId> AfterAnyChar(const std::vector<CharBytes>& chars, StateId state);
   bool Walk(const TrieNodes& trie, std::uint32_t node, StateId state, Mask& mask, Reach& reach);
   Mask EmptyMask() const;
   static TokenSet Pack(const Mask& mask);
-  static std::vector<CharClass> CharClasses(const TokenSlice& slice, const Program& program);
+  static std::vector<CharBytes> CharBytesOf(const TokenSlice& slice, const Program& program);
 
   const TokenTrie* trie_;
   Machine* machine_;
-  std::vector<std::vector<CharClass>> slice_chars_;  // by slice
+  std::vector<std::vector<CharBytes>> slice_chars_;  // by slice
   std::unordered_map<StateId, TokenSet> whole_;
   std::unordered_map<StateId, Part> parts_;
   std::unordered_map<StackId, std::vector<Chain>> chains_;

@@ -38,9 +38,9 @@ std::size_t CharCount(std::string_view text, std::span<const ByteSequence> chars
 
 }  // namespace
 
-TokenSlice::TokenSlice(std::vector<ByteSequence> chars, std::span<const TokenId> ids,
+TokenSlice::TokenSlice(const CharSet& chars, std::span<const TokenId> ids,
                        const std::vector<std::string>& tokens)
-    : chars_(std::move(chars)) {
+    : chars_(Utf8Sequences(chars)) {
   for (auto& mask : masks_) mask.resize(MaskWords(static_cast<std::int64_t>(tokens.size())));
   std::vector<TokenId> others;
   for (const TokenId id : ids) {
@@ -57,20 +57,9 @@ TokenSlice::TokenSlice(std::vector<ByteSequence> chars, std::span<const TokenId>
   others_ = TrieNodes(std::move(others), tokens);
 }
 
-std::vector<std::vector<ByteSequence>> SliceChars() {
-  constexpr ByteRange kTail{0x80, 0xBF};
-  return {{{{' ', '!'}},
-           {{'#', '['}},
-           {{']', 0x7F}},
-           {{0xC2, 0xDF}, kTail},
-           {{0xE0, 0xE0}, {0xA0, 0xBF}, kTail},
-           {{0xE1, 0xEC}, kTail, kTail},
-           {{0xED, 0xED}, {0x80, 0x9F}, kTail},
-           {{0xEE, 0xEF}, kTail, kTail},
-           {{0xF0, 0xF0}, {0x90, 0xBF}, kTail, kTail},
-           {{0xF1, 0xF3}, kTail, kTail, kTail},
-           {{0xF4, 0xF4}, {0x80, 0x8F}, kTail, kTail}},
-          {{{'0', '9'}}, {{'A', 'Z'}}, {{'a', 'z'}}}};
+std::vector<CharSet> SliceChars() {
+  const CharSet unescaped = CharSet::All().Without(JsonEscaped());
+  return {unescaped, CharSet().Add('0', '9').Add('A', 'Z').Add('a', 'z')};
 }
 
 }  // namespace kv8

@@ -8,17 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "grammar/char_set.h"
 #include "grammar/trie_nodes.h"
 #include "kv8/types.h"
 
 namespace kv8 {
-
-struct ByteRange {
-  std::uint8_t first = 0;
-  std::uint8_t last = 0;  // included
-};
-/// Encodings of the same length: one range for each of their bytes.
-using ByteSequence = std::vector<ByteRange>;
 
 /// The tokens of one to kMaxChars characters of a set, and a trie of all others. In a place that
 /// treats all these characters alike, inside a string say, the slice is one step, and only the
@@ -27,11 +21,11 @@ class TokenSlice {
  public:
   static constexpr std::size_t kMaxChars = 16;
 
-  /// `chars` are the encodings of the characters; `ids` the common tokens by the order of their
-  /// bytes.
-  TokenSlice(std::vector<ByteSequence> chars, std::span<const TokenId> ids,
+  /// `ids` are the common tokens by the order of their bytes.
+  TokenSlice(const CharSet& chars, std::span<const TokenId> ids,
              const std::vector<std::string>& tokens);
 
+  /// The encodings of the characters.
   std::span<const ByteSequence> chars() const { return chars_; }
   /// A mask of the tokens with at most so many characters.
   std::span<const std::uint64_t> UpTo(std::size_t count) const { return masks_[count]; }
@@ -45,6 +39,6 @@ class TokenSlice {
 
 /// The slices that are made of a vocabulary: what JSON strings hold without an escape, and letters
 /// and digits of ASCII.
-std::vector<std::vector<ByteSequence>> SliceChars();
+std::vector<CharSet> SliceChars();
 
 }  // namespace kv8

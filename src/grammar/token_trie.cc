@@ -27,7 +27,7 @@ TokenTrie::TokenTrie(std::vector<std::string> tokens) : tokens_(std::move(tokens
     const int order = Bytes(a).compare(Bytes(b));
     return order != 0 ? order < 0 : a < b;
   });
-  for (auto& chars : SliceChars()) slices_.emplace_back(std::move(chars), ids, tokens_);
+  for (const CharSet& chars : SliceChars()) slices_.emplace_back(chars, ids, tokens_);
   common_ = TrieNodes(std::move(ids), tokens_);
 }
 

@@ -210,7 +210,8 @@ TEST(ConstrainedEngine, CountsHoldHoweverManyWaysLeadToThem) {
   EngineOptions options = Options(0);
   options.max_model_len = 320;
   const auto engine = MakeEngine(options);
-  const auto x = Tokenizer::Load(BundledModel() / "tokenizer.json").value().IdOf("x").value();
+  const auto x =
+      Tokenizer::Load(BundledModel() / "tokenizer.json").value().Encode("x").value().front();
   constexpr auto kCounted = R"({"type":"string","pattern":"^(\\S{1,2} ?){1,80}$"})";
   Request request = MakeRequest(BundledConstraints().OfJsonSchema(kCounted).value(), 190);
   request.sampling.logit_bias = {{x, 100.0f}};
