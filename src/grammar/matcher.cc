@@ -9,7 +9,8 @@ namespace kv8 {
 namespace {
 
 Error TooMuch(std::string_view what) {
-  return Error{Code::kResourceExhausted,
+  // Not kResourceExhausted: the same request would fail again.
+  return Error{Code::kUnsupported,
                fmt::format("{} takes more work or memory than one text may", what), "constraint",
                "make the schema or expression smaller or less ambiguous"};
 }

@@ -32,7 +32,7 @@ struct MatcherLimits {
 /// cursors.
 class Matcher : public std::enable_shared_from_this<Matcher> {
  public:
-  /// Errors: kResourceExhausted when the grammar is too large to begin a text.
+  /// Errors: kUnsupported when the grammar is too large to begin a text.
   static Result<std::shared_ptr<Matcher>> Make(Program program,
                                                std::shared_ptr<const TokenTrie> trie,
                                                const MatcherLimits& limits = {});

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "grammar/json_schema.h"
 #include "grammar/matcher.h"
@@ -36,7 +36,7 @@ struct Counted {
   std::size_t max;
 };
 
-TEST(Ambiguity, CountsAreExactHoweverManyWaysThereAre) {
+TEST(Ambiguity, Gram1_CountsAreExactHoweverManyWaysThereAre) {
   const Counted cases[] = {
       {"(\\S{1,2} ?){1,80}", "x", 1, 160},
       {"((.{1,20}){1,20}){1,20}", "x", 1, 8000},
@@ -128,20 +128,67 @@ TEST(Ambiguity, MasksAreWhatTryingEachTokenGives) {
 }
 
 TEST(Ambiguity, HostileExpressionsCostLittle) {
-  for (const char* pattern : {".*x.{500}", "(x|.)*x(x|.){4000}", "(\\S{1,2} ?){1,80}",
-                              "((.{1,20}){1,20}){1,20}", "((.{1,9}a?){1,9}b?){1,9}", "(.|.|.|.|.|.|.|.|.|.|.|.)*x(.|.|.|.|.|.|.|.){200}"}) {
-    const auto trie = BundledTrie();
-    const auto text = Matcher::Make(CompileRegex(pattern).value(), trie).value()->Start();
-    std::vector<std::uint64_t> mask(MaskWords(static_cast<std::int64_t>(trie->vocab())));
-    const auto begin = std::chrono::steady_clock::now();
-    int i = 0;
-    for (; i < 150; ++i) {
+  const char* const patterns[] = {".*x.{500}",
+                                  "(x|.)*x(x|.){4000}",
+                                  "(\\S{1,2} ?){1,80}",
+                                  "((.{1,20}){1,20}){1,20}",
+                                  "((.{1,9}a?){1,9}b?){1,9}",
+                                  "(.|.|.|.|.|.|.|.)*x(.|.|.|.|.|.|.|.){200}"};
+  for (const char* pattern : patterns) {
+    // A tenth of what a text may cost, so that no machine's speed matters.
+    const auto text = Matcher::Make(CompileRegex(pattern).value(), BundledTrie(),
+                                    {.token_work = 20'000, .mask_work = 2'000'000})
+                          .value()
+                          ->Start();
+    std::vector<std::uint64_t> mask(MaskWords(static_cast<std::int64_t>(BundledTrie()->vocab())));
+    for (int i = 0; i < 150; ++i) {
       text->FillMask(mask);
-      if (!text->Accept("xy"[i % 2] - '!')) break;
+      ASSERT_EQ(text->failure(), nullptr) << pattern << " at " << i;
+      ASSERT_TRUE(text->Accept('x' - '!')) << pattern << " at " << i;
     }
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-    fmt::print("{}: {:.3f} ms a token, {}\n", pattern, took.count() / i, i);
   }
+}
+
+TEST(Ambiguity, Gram2_WhatCostsTooMuchIsAnErrorAndNeverAMask) {
+  const auto vocab = static_cast<std::int64_t>(BundledTrie()->vocab());
+  const std::vector<std::uint64_t> none(MaskWords(vocab));
+  std::vector<std::uint64_t> mask(none.size());
+  const Program program = CompileRegex("((.{1,9}a?){1,9}b?){1,9}").value();
+  const auto poor = Matcher::Make(program, BundledTrie(), {.mask_work = 1000}).value()->Start();
+  ASSERT_TRUE(poor->Accept('x' - '!'));
+  poor->FillMask(mask);
+  ASSERT_NE(poor->failure(), nullptr);
+  EXPECT_EQ(poor->failure()->code, Code::kUnsupported);
+  EXPECT_EQ(mask, none);
+  EXPECT_FALSE(poor->Accept('x' - '!'));
+  EXPECT_EQ(poor->Clone()->failure()->code, Code::kUnsupported);
+
+  const auto slow = Matcher::Make(program, BundledTrie(), {.token_work = 500}).value()->Start();
+  int followed = 0;
+  while (followed < 700 && slow->Accept('x' - '!')) ++followed;
+  EXPECT_LT(followed, 700);
+  ASSERT_NE(slow->failure(), nullptr);
+  EXPECT_FALSE(slow->Accept('x' - '!'));
+
+  const auto all = Matcher::Make(program, BundledTrie(), {.text_work = 0}).value()->Start();
+  EXPECT_FALSE(all->Prepare(10)) << "too little, but there may be more";
+  EXPECT_EQ(all->failure(), nullptr);
+  EXPECT_TRUE(all->Prepare(Machine::kNoLimitOfWork));
+  EXPECT_NE(all->failure(), nullptr) << "the sum of all masks";
+}
+
+TEST(Ambiguity, MemoryIsBoundedByAnError) {
+  const Program program = CompileRegex("(?:[ab]{1,300}c){2,300}").value();
+  Machine machine(program);
+  std::mt19937 random(1);
+  StateId state = machine.start();
+  const auto text = Matcher::Make(program, BundledTrie(), {.forget_bytes = 1}).value()->Start();
+  for (int i = 0; i < 280; ++i) {
+    const auto token = static_cast<TokenId>("ab"[random() % 2] - '!');
+    ASSERT_TRUE(text->Accept(token));
+    state = machine.Run(state, BundledTrie()->Bytes(token));
+  }
+  EXPECT_EQ(text->complete(), machine.complete(state));
 }
 
 }  // namespace

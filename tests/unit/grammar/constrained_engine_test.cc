@@ -294,7 +294,7 @@ class SlowConstraint final : public TokenConstraint {
   const std::atomic<bool>* released_;
 };
 
-TEST(ConstrainedEngine, OthersGoOnWhileAMaskIsFound) {
+TEST(ConstrainedEngine, Gram3_OthersGoOnWhileAMaskIsFound) {
   const auto engine = MakeEngine(Options(2));
   std::atomic<bool> released = false;
   std::optional<Completion> slow;
