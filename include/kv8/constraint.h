@@ -27,8 +27,8 @@ class TokenConstraint {
   virtual std::unique_ptr<TokenConstraint> Clone() const = 0;
 
   /// Finds the next mask ahead of FillMask, in about `work` units of some 50 ns. False when that is
-  /// not enough: then FillMask would take longer, and Prepare may be called again, by another thread
-  /// if need be.
+  /// not enough: then FillMask would take longer, and Prepare may be called again, by another
+  /// thread if need be.
   virtual bool Prepare(std::int64_t /*work*/) { return true; }
 
   /// Sets the bits of the tokens that may come next and clears all others. None are set once there

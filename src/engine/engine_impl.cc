@@ -191,8 +191,7 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits,
   Sequence& sequence = *item.sequence;
   RequestRecord& record = *sequence.request;
   const std::int64_t drafted = sequence.draft_count();
-  std::int64_t accepted = 0;
-  std::int64_t row = 0;
+  std::int64_t accepted = 0, row = 0;
   FinishReason reason = FinishReason::kNone;
   for (; reason == FinishReason::kNone && row <= accepted; ++row) {
     // That of the first row is; a later row is computed again when its mask takes long.

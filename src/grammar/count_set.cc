@@ -28,9 +28,9 @@ void KeepLowest(CountSet& counts, std::uint32_t min) {
 }  // namespace
 
 bool HasCount(const CountSet& counts, std::uint32_t count) {
-  const auto range = std::lower_bound(
-      counts.begin(), counts.end(), count,
-      [](const CountRange& r, std::uint32_t c) { return r.last < c; });
+  const auto range =
+      std::lower_bound(counts.begin(), counts.end(), count,
+                       [](const CountRange& r, std::uint32_t c) { return r.last < c; });
   return range != counts.end() && range->first <= count;
 }
 

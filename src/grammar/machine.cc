@@ -49,8 +49,8 @@ StateId Machine::Intern(std::vector<Way> ways) {
     state.depth = std::max(state.depth, stacks_.depth(way.stack));
   }
   state.ways = std::move(ways);
-  bytes_ += sizeof(State) + state.ways.size() * sizeof(Way) + classes_ * sizeof(StateId) +
-            kIndexBytes;
+  bytes_ +=
+      sizeof(State) + state.ways.size() * sizeof(Way) + classes_ * sizeof(StateId) + kIndexBytes;
   states_.push_back(std::move(state));
   next_.resize(next_.size() + classes_, kUnknown);
   const auto id = static_cast<StateId>(states_.size() - 1);

@@ -156,7 +156,8 @@ bool Matcher::Accept(Cursor& cursor, TokenId token) {
 void Matcher::ForgetPlacesIfLarge() {
   if (places_->bytes() < forget_places_at_) return;
   auto fresh = std::make_unique<Machine>(program_);
-  // A cursor for which there is no room is at kDeadState, where no text leads: its owner finds that.
+  // A cursor for which there is no room is at kDeadState, where no text leads: its owner finds
+  // that.
   for (Cursor* cursor : cursors_) {
     cursor->MoveTo(fresh->Copy(*places_, cursor->state_), *fresh);
   }

@@ -20,9 +20,9 @@ namespace kv8 {
 
 /// What one text may cost, in units of Machine::Allow.
 struct MatcherLimits {
-  std::int64_t token_work = 200'000;      // to follow one token: some 10 ms
-  std::int64_t mask_work = 20'000'000;    // to find one mask: some second
-  std::int64_t text_work = 400'000'000;   // all masks of one text
+  std::int64_t token_work = 200'000;                  // to follow one token: some 10 ms
+  std::int64_t mask_work = 20'000'000;                // to find one mask: some second
+  std::int64_t text_work = 400'000'000;               // all masks of one text
   std::size_t forget_bytes = Machine::kMaxBytes / 2;  // memory of a machine that is forgotten
 };
 

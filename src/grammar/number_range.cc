@@ -117,14 +117,15 @@ std::string IntegersBetween(std::optional<std::int64_t> low, std::optional<std::
 
 std::optional<DecimalLimit> DecimalLimit::Of(double value, bool included) {
   std::array<char, 512> text;
-  const auto [end, problem] = std::to_chars(text.data(), text.data() + text.size(),
-                                            std::abs(value), std::chars_format::fixed);
+  const auto [end, problem] = std::to_chars(text.data(), text.data() + text.size(), std::abs(value),
+                                            std::chars_format::fixed);
   if (problem != std::errc()) return std::nullopt;
   const std::string_view digits(text.data(), static_cast<std::size_t>(end - text.data()));
   const std::size_t point = std::min(digits.find('.'), digits.size());
   const std::string_view fraction = digits.substr(std::min(point + 1, digits.size()));
   if (point + fraction.size() > kExactDigits) return std::nullopt;
-  DecimalLimit limit{.negative = value < 0, .fraction = std::string(fraction), .included = included};
+  DecimalLimit limit{
+      .negative = value < 0, .fraction = std::string(fraction), .included = included};
   std::from_chars(digits.data(), digits.data() + point, limit.whole);
   return limit;
 }

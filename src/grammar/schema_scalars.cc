@@ -131,8 +131,8 @@ Result<Pc> SchemaCompiler::NumberOf(const OrderedJson& schema, const std::string
     if (!*bound) continue;
     *limit = DecimalLimit::Of((*bound)->value.get<double>(), (*bound)->included);
     if (!*limit) {
-      return CannotHonour(path,
-                          fmt::format("a limit of a number with more than {} digits", kExactDigits));
+      return CannotHonour(
+          path, fmt::format("a limit of a number with more than {} digits", kExactDigits));
     }
   }
   const std::string pattern = DecimalsBetween(low, high);

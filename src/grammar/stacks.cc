@@ -122,8 +122,7 @@ void Stacks::AddUnionOfLoops(std::span<const Caller> callers, std::vector<Caller
   }
 }
 
-StackId Stacks::Copy(const Stacks& from, StackId id,
-                     std::unordered_map<StackId, StackId>& copies) {
+StackId Stacks::Copy(const Stacks& from, StackId id, std::unordered_map<StackId, StackId>& copies) {
   if (id <= kOpenCaller) return id;
   if (const auto known = copies.find(id); known != copies.end()) return known->second;
   std::vector<Caller> own;

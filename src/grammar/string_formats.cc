@@ -21,7 +21,7 @@ struct Format {
   "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?" \
   "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 #define KV8_OCTET "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-#define KV8_UUID(version)                                                \
+#define KV8_UUID(version) \
   "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-" version "[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
 #define KV8_URI_CHAR "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f][0-9A-Fa-f])"
 #define KV8_PATH "[^\\x00-\\x1f\\x7f]+"
@@ -42,11 +42,9 @@ constexpr auto kFormats = std::to_array<Format>({
     {"uuid4", KV8_UUID("4")},
     {"uuid5", KV8_UUID("5")},
     // RFC 3986 with a host name; so long that Pydantic's limit of 2,083 characters holds.
-    {"uri",
-     "[A-Za-z][A-Za-z0-9+.-]{0,30}://" KV8_LABEL "(?:\\." KV8_LABEL
-     "){0,7}(?::[0-9]{1,5})?"
-     "(?:/(?:" KV8_URI_CHAR "|/){0,250})?(?:\\?(?:" KV8_URI_CHAR "|[/?]){0,180})?"
-     "(?:#(?:" KV8_URI_CHAR "|[/?]){0,60})?"},
+    {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,30}://" KV8_LABEL "(?:\\." KV8_LABEL "){0,7}(?::[0-9]{1,5})?"
+            "(?:/(?:" KV8_URI_CHAR "|/){0,250})?(?:\\?(?:" KV8_URI_CHAR "|[/?]){0,180})?"
+            "(?:#(?:" KV8_URI_CHAR "|[/?]){0,60})?"},
     // What file systems take, without control characters.
     {"path", KV8_PATH},
     {"file-path", KV8_PATH},

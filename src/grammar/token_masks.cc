@@ -16,8 +16,7 @@ void SetBit(std::span<std::uint64_t> mask, TokenId token) {
 
 }  // namespace
 
-TokenMasks::TokenMasks(const TokenTrie& trie, Machine& machine)
-    : trie_(&trie), machine_(&machine) {
+TokenMasks::TokenMasks(const TokenTrie& trie, Machine& machine) : trie_(&trie), machine_(&machine) {
   path_.resize(TokenTrie::kCommonBytes + 1);
   for (const TokenSlice& slice : trie.slices()) {
     slice_chars_.push_back(CharBytesOf(slice, machine.program()));
@@ -34,7 +33,7 @@ void TokenMasks::TokenSet::AddTo(Mask& mask) const {
 }
 
 const TokenMasks::Mask* TokenMasks::Find(StateId state) {
-  result_ = EmptyMask();
+  result_.assign(MaskWords(static_cast<std::int64_t>(trie_->vocab())), 0);
   if (const auto known = whole_.find(state); known != whole_.end()) {
     known->second.AddTo(result_);
     return &result_;
@@ -110,6 +109,7 @@ const std::vector<TokenMasks::Chain>& TokenMasks::ChainsOf(StackId stack) {
   if (chains_.size() > kMaxChainLists) chains_.clear();
   if (const auto known = chains_.find(stack); known != chains_.end()) return known->second;
   std::vector<Chain> chains;
+  bool too_many = false;
   Stacks& stacks = machine_->stacks();
   const std::vector<Caller> callers(stacks.callers(stack).begin(), stacks.callers(stack).end());
   for (const Caller& caller : callers) {
@@ -123,8 +123,9 @@ const std::vector<TokenMasks::Chain>& TokenMasks::ChainsOf(StackId stack) {
     }
     const std::vector<std::uint32_t> counts = AlikeCounts(caller);
     const std::vector<Chain> below = ChainsOf(caller.rest);
+    too_many |= below.size() > kMaxChains || chains.size() > kMaxChains;
+    if (too_many) break;
     for (const Chain& chain : below) {
-      if (chains.size() > kMaxChains) break;
       for (const std::uint32_t count : counts) {
         chains.push_back({chain.caller, stacks.Push(chain.above, caller.pc, {{count, count}})});
       }
@@ -133,6 +134,7 @@ const std::vector<TokenMasks::Chain>& TokenMasks::ChainsOf(StackId stack) {
   std::ranges::sort(chains);
   const auto repeated = std::ranges::unique(chains);
   chains.erase(repeated.begin(), repeated.end());
+  if (too_many) chains.resize(kMaxChains + 1);
   return chains_[stack] = std::move(chains);
 }
 

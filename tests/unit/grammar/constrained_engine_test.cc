@@ -218,7 +218,8 @@ TEST(ConstrainedEngine, CountsHoldHoweverManyWaysLeadToThem) {
   const auto done = engine->Generate(request);
   ASSERT_TRUE(done.ok()) << done.error().ToString();
   const Choice& choice = done->choices.front();
-  EXPECT_EQ(choice.text, '"' + std::string(160, 'x') + '"');
+  EXPECT_EQ(choice.text.substr(0, 161), '"' + std::string(160, 'x'));
+  EXPECT_THAT(choice.text.substr(161), testing::AnyOf("\"", " \"")) << "no x is left";
   EXPECT_EQ(choice.finish_reason, FinishReason::kStop);
 }
 
@@ -229,7 +230,7 @@ class GivingUpConstraint final : public TokenConstraint {
   std::unique_ptr<TokenConstraint> Clone() const override {
     return std::make_unique<GivingUpConstraint>(*this);
   }
-  void FillMask(std::span<std::uint64_t> mask) override { 
+  void FillMask(std::span<std::uint64_t> mask) override {
     std::fill(mask.begin(), mask.end(), ~std::uint64_t{0});
   }
   bool Accept(TokenId /*token*/) override {
@@ -303,10 +304,10 @@ TEST(ConstrainedEngine, Gram3_OthersGoOnWhileAMaskIsFound) {
                   ->Submit(MakeRequest(std::make_shared<SlowConstraint>(released), 10), {},
                            [&](Completion done) { slow = std::move(done); })
                   .ok());
-  ASSERT_TRUE(engine
-                  ->Submit(MakeRequest(nullptr, 20), {},
-                           [&](Completion done) { other = std::move(done); })
-                  .ok());
+  ASSERT_TRUE(
+      engine
+          ->Submit(MakeRequest(nullptr, 20), {}, [&](Completion done) { other = std::move(done); })
+          .ok());
   while (!other) ASSERT_TRUE(engine->Step());
   EXPECT_EQ(other->choices.front().token_ids.size(), 20u);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(engine->Step()) << "there is something to wait for";

@@ -66,7 +66,8 @@ TEST(NumberRange, DecimalsAreThoseInBetween) {
     for (int n = -5000; n <= 5000; n += n % 7 == 0 ? 1 : 2) {
       if (n == 0) continue;
       const int magnitude = std::abs(n);
-      std::string text = fmt::format("{}{}.{:02}", n < 0 ? "-" : "", magnitude / 100, magnitude % 100);
+      std::string text =
+          fmt::format("{}{}.{:02}", n < 0 ? "-" : "", magnitude / 100, magnitude % 100);
       const bool inside = (!low || n > from || (low->included && n == from)) &&
                           (!high || n < to || (high->included && n == to));
       ASSERT_EQ(Matches(machine, text), inside) << text << ' ' << pattern;
@@ -82,8 +83,8 @@ TEST(NumberRange, DecimalsAreThoseInBetween) {
 
 TEST(NumberRange, Gram5_NoDecimalRoundsToALimitThatIsLeftOut) {
   // One more digit, and a double could not tell them apart.
-  const auto program = CompileRegex(
-      DecimalsBetween(DecimalLimit::Of(0.1, false), DecimalLimit::Of(1234567, false)));
+  const auto program =
+      CompileRegex(DecimalsBetween(DecimalLimit::Of(0.1, false), DecimalLimit::Of(1234567, false)));
   ASSERT_TRUE(program.ok()) << program.error().ToString();
   Machine machine(*program);
   EXPECT_TRUE(Matches(machine, "0.10000000000001"));
