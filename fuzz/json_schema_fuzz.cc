@@ -28,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       byte = (from + 256 - tried) % 256;
       next = machine.Step(state, static_cast<std::uint8_t>(byte));
     }
+    if (machine.spent()) return 0;
     if (next == kv8::kDeadState) std::abort();
     text.push_back(static_cast<char>(byte));
     state = next;

@@ -74,8 +74,7 @@ bool IsRight(const TokenTrie& trie, const Program& program, std::string_view tex
   Machine machine(program);
   TokenMasks masks(trie, machine);
   const StateId state = machine.Run(machine.start(), text);
-  std::vector<std::uint64_t> mask = EmptyMask(trie);
-  masks.Fill(state, mask);
+  const std::vector<std::uint64_t> mask = *masks.Find(state);
   for (std::size_t id = 0; id < trie.vocab(); ++id) {
     const std::string_view bytes = trie.Bytes(static_cast<TokenId>(id));
     const bool allowed = !bytes.empty() && machine.Run(state, bytes) != kDeadState;
@@ -95,11 +94,10 @@ void FirstStringMask(benchmark::State& state) {
   const Program program = CompileText(kSchema);
   constexpr std::string_view kPrefix = R"({"name":"A)";
   if (!IsRight(trie, program, kPrefix)) return state.SkipWithError("wrong mask");
-  std::vector<std::uint64_t> mask = EmptyMask(trie);
   for (auto _ : state) {
     Machine machine(program);
     TokenMasks masks(trie, machine);
-    masks.Fill(machine.Run(machine.start(), kPrefix), mask);
+    benchmark::DoNotOptimize(masks.Find(machine.Run(machine.start(), kPrefix)));
   }
 }
 BENCHMARK(FirstStringMask)->ArgName("large")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
@@ -111,17 +109,15 @@ void StringMaskInANewPlace(benchmark::State& state) {
   if (!IsRight(trie, program, R"({"a":["b)")) return state.SkipWithError("wrong mask");
   Machine machine(program);
   TokenMasks masks(trie, machine);
-  std::vector<std::uint64_t> mask = EmptyMask(trie);
   std::string prefix = R"({"a":)";
-  masks.Fill(machine.Run(machine.start(), prefix + "\"x"), mask);
+  masks.Find(machine.Run(machine.start(), prefix + "\"x"));
   for (auto _ : state) {
     state.PauseTiming();
     prefix.push_back('[');
     if (prefix.size() > 200) prefix = R"({"a":)" + std::string(prefix.size() % 7, '[');
     const StateId place = machine.Run(machine.start(), prefix + "\"x");
-    std::fill(mask.begin(), mask.end(), 0);
     state.ResumeTiming();
-    masks.Fill(place, mask);
+    benchmark::DoNotOptimize(masks.Find(place));
   }
 }
 BENCHMARK(StringMaskInANewPlace)
@@ -138,12 +134,12 @@ void WholeText(benchmark::State& state) {
   const Program program = CompileText(kSchema);
   const std::string_view text = kText;
   const auto shared = std::make_shared<const TokenTrie>(trie);
-  auto matcher = std::make_shared<Matcher>(program, shared);
+  auto matcher = Matcher::Make(program, shared).value();
   std::vector<std::uint64_t> mask = EmptyMask(trie);
   std::int64_t tokens = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    if (fresh) matcher = std::make_shared<Matcher>(program, shared);
+    if (fresh) matcher = Matcher::Make(program, shared).value();
     state.ResumeTiming();
     const auto place = matcher->Start();
     for (std::size_t at = 0; at < text.size(); ++tokens) {
@@ -152,7 +148,7 @@ void WholeText(benchmark::State& state) {
       TokenId best = -1;
       std::uint32_t node = 0;
       for (std::size_t end = at; end < text.size(); ++end) {
-        const auto nodes = trie.nodes();
+        const auto nodes = trie.common().nodes();
         std::uint32_t child = node + 1;
         while (child < nodes[node].end &&
                nodes[child].byte != static_cast<std::uint8_t>(text[end])) {
@@ -160,7 +156,7 @@ void WholeText(benchmark::State& state) {
         }
         if (child >= nodes[node].end) break;
         node = child;
-        if (!trie.TokensAt(node).empty()) best = trie.TokensAt(node).front();
+        if (!trie.common().TokensAt(node).empty()) best = trie.common().TokensAt(node).front();
       }
       if (best < 0 || !place->Accept(best)) return state.SkipWithError("the text does not match");
       at += trie.Bytes(best).size();

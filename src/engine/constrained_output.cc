@@ -1,7 +1,6 @@
 #include "engine/constrained_output.h"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 #include <utility>
 
@@ -9,7 +8,9 @@ namespace kv8 {
 
 ConstrainedOutput::ConstrainedOutput(std::unique_ptr<TokenConstraint> start,
                                      std::vector<TokenId> stop_ids)
-    : here_(std::move(start)), stop_ids_(std::move(stop_ids)) {}
+    : here_(std::make_shared<ConstraintPlace>()), stop_ids_(std::move(stop_ids)) {
+  here_->constraint = std::move(start);
+}
 
 bool ConstrainedOutput::MaskAt(TokenConstraint& place, std::span<float> logits) {
   mask_.assign(MaskWords(static_cast<std::int64_t>(logits.size())), 0);
@@ -38,14 +39,11 @@ bool ConstrainedOutput::MaskAt(TokenConstraint& place, std::span<float> logits) 
   return any;
 }
 
-void ConstrainedOutput::Push(TokenId token) {
-  [[maybe_unused]] const bool accepted = here_->Accept(token);
-  assert(accepted);
-}
-
 bool ConstrainedOutput::MaskDraft(std::span<float> logits) {
-  if (!ahead_) ahead_ = here_->Clone();
-  return !ahead_->finished() && MaskAt(*ahead_, logits);
+  if (!ready()) return false;
+  if (!ahead_) ahead_ = here_->constraint->Clone();
+  if (ahead_->finished() || !ahead_->Prepare(kInlineMaskWork)) return false;
+  return MaskAt(*ahead_, logits);
 }
 
 void ConstrainedOutput::PushDraft(TokenId token) {

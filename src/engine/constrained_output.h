@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/mask_worker.h"
 #include "kv8/constraint.h"
 
 namespace kv8 {
@@ -15,15 +16,25 @@ class ConstrainedOutput {
   /// `stop_ids` end the choice; they may come only where the text is complete.
   ConstrainedOutput(std::unique_ptr<TokenConstraint> start, std::vector<TokenId> stop_ids);
 
+  /// Begins to find the mask for the next token. Nothing but `ready` may be called until it is.
+  void Prepare(MaskWorker& worker) { worker.Prepare(here_); }
+  bool ready() const { return here_->ready.load(std::memory_order_acquire); }
+  /// Finds the mask for the next token if that is cheap.
+  bool PrepareNow() { return here_->constraint->Prepare(kInlineMaskWork); }
+
   /// Makes the logits of all tokens that may not come next -infinity, which no draw and no argmax
   /// chooses. False when none is left.
-  bool Mask(std::span<float> logits) { return MaskAt(*here_, logits); }
-  /// A token that Mask allowed, and that is no stop id.
-  void Push(TokenId token);
+  bool Mask(std::span<float> logits) { return MaskAt(*here_->constraint, logits); }
+  /// A token that Mask allowed, and that is no stop id. False when it cannot be followed: then
+  /// there is a failure.
+  bool Push(TokenId token) { return here_->constraint->Accept(token); }
+  /// Why the text can be followed no further; null when it can.
+  const Error* failure() const { return here_->constraint->failure(); }
   /// Whether the choice must end here.
-  bool finished() const { return here_->finished(); }
+  bool finished() const { return here_->constraint->finished(); }
 
-  /// Mask for the token after the drafts so far; false also when no draft makes sense.
+  /// Mask for the token after the drafts so far; false also when no draft makes sense, or when it
+  /// takes long to say.
   bool MaskDraft(std::span<float> logits);
   void PushDraft(TokenId token);
   /// Drafts start again at the last token.
@@ -32,7 +43,7 @@ class ConstrainedOutput {
  private:
   bool MaskAt(TokenConstraint& place, std::span<float> logits);
 
-  std::unique_ptr<TokenConstraint> here_;
+  std::shared_ptr<ConstraintPlace> here_;
   std::unique_ptr<TokenConstraint> ahead_;  // after the drafts; null before the first
   std::vector<TokenId> stop_ids_;
   std::vector<std::uint64_t> mask_;  // working memory

@@ -40,13 +40,6 @@ Error NotFinite(const Sequence& sequence, const std::filesystem::path& dir) {
       dir.string(), "look for NaN in the weights: kv8 inspect DIR --check-finite"};
 }
 
-Error NothingAllowed(const Sequence& sequence) {
-  return Error{Code::kMismatch,
-               fmt::format("no token may follow at position {}, and the text is not complete",
-                           sequence.size()),
-               "constraint", "allow shorter or less deeply nested text"};
-}
-
 /// Notes whether any row cannot be sampled from.
 void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId> tokens) {
   if (std::ranges::find(tokens, kNoToken) != tokens.end()) sequence.finite = false;
@@ -97,7 +90,7 @@ Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
   statistics_.OnSubmit();
   const RequestId id{next_id_++};
   auto record = MakeRecord(id, std::move(request), next_arrival_, limits_, tokenizer);
-  Constrain(*record, info_.stop_ids);
+  Constrain(*record, info_.stop_ids, masks_);
   record->on_token = std::move(on_token);
   record->on_done = std::move(on_done);
   if (const auto top = record->request.prompt_logprobs) {
@@ -130,6 +123,7 @@ bool Engine::Impl::Step() {
     runner_.KeepSnapshots(plan_, keeps_, dropped_);
   }
   DeliverFinished();
+  if (plan_.items.empty() && !scheduler_.idle()) masks_.Wait();
   clock.end = Clock::now();
   statistics_.OnStep(clock);
   return !scheduler_.idle();
@@ -200,15 +194,17 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits,
   Sequence& sequence = *item.sequence;
   RequestRecord& record = *sequence.request;
   const std::int64_t drafted = sequence.draft_count();
-  std::int64_t accepted = 0;
+  std::int64_t accepted = 0, row = 0;
   FinishReason reason = FinishReason::kNone;
-  for (std::int64_t row = 0; reason == FinishReason::kNone && row <= accepted; ++row) {
+  for (; reason == FinishReason::kNone && row <= accepted; ++row) {
+    // That of the first row is; a later row is computed again when its mask takes long.
+    if (row > 0 && sequence.constraint && !sequence.constraint->PrepareNow()) break;
     const auto at = static_cast<std::size_t>(row);
     bool is_draft = false;
     std::optional<NewToken> chosen;
     if (tokens.empty()) {
       chosen = NextToken(sequence, at, logits.row(row), is_draft);
-      if (!chosen) return Fail(record, NothingAllowed(sequence));
+      if (!chosen) return Fail(record, NotFollowed(sequence));
     } else {
       const Verdict verdict = VerifyToken(sequence, at, tokens[at]);
       chosen = NewToken{verdict.token, {}};
@@ -224,14 +220,14 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits,
     statistics_.OnVerify(drafted, accepted, record.completion.speculation);
     sequence.drafts.clear();
   }
-  if (sequence.constraint) sequence.constraint->ForgetDrafts();
-  if (reason == FinishReason::kCancelled) {
-    FinishAll(record, reason);
-  } else if (reason != FinishReason::kNone) {
-    Finish(sequence, reason);
-  } else if (item.phase == Phase::kDecode) {
-    runner_.Rollback(item, accepted + 1);
+  if (reason == FinishReason::kCancelled || reason == FinishReason::kError) {
+    return FinishAll(record, reason);
   }
+  if (reason != FinishReason::kNone) return Finish(sequence, reason);
+  if (item.phase == Phase::kDecode) runner_.Rollback(item, row);
+  if (!sequence.constraint) return;
+  sequence.constraint->ForgetDrafts();
+  sequence.constraint->Prepare(masks_);
 }
 
 void Engine::Impl::Finish(Sequence& sequence, FinishReason reason) {

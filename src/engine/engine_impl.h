@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/mask_worker.h"
 #include "engine/options.h"
 #include "engine/request_check.h"
 #include "engine/request_flow.h"
@@ -63,6 +64,7 @@ class Engine::Impl {
   Sampler sampler_;
   std::optional<Speculator> speculator_;
   Statistics statistics_;
+  MaskWorker masks_;
   ModelInfo info_;
   MemoryPlan memory_;
   RequestLimits limits_;

@@ -1,5 +1,7 @@
 #include "engine/request_flow.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -57,7 +59,7 @@ std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::ui
   return record;
 }
 
-void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids) {
+void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids, MaskWorker& worker) {
   const Request& request = record.request;
   if (!request.constraint) return;
   std::vector<TokenId> stops = request.stop_ids;
@@ -66,12 +68,18 @@ void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids) {
   std::erase_if(stops, [choosable](TokenId id) { return id >= choosable; });
   for (const auto& sequence : record.sequences) {
     sequence->constraint.emplace(request.constraint->Clone(), stops);
+    sequence->constraint->Prepare(worker);
   }
 }
 
 FinishReason AppendToken(Sequence& sequence, NewToken token, std::span<const TokenId> stop_ids) {
   RequestRecord& record = *sequence.request;
   Choice& choice = ChoiceOf(sequence);
+  const bool stop_id = IsStopId(record.request, stop_ids, token.token);
+  if (sequence.constraint && !stop_id && !sequence.constraint->Push(token.token)) {
+    record.completion.error = NotFollowed(sequence);
+    return FinishReason::kError;
+  }
   sequence.tokens.push_back(token.token);
   sequence.history.Push(token.token);
   choice.token_ids.push_back(token.token);
@@ -80,8 +88,6 @@ FinishReason AppendToken(Sequence& sequence, NewToken token, std::span<const Tok
       .request = record.completion.id, .choice = sequence.choice, .token = token.token};
   std::string text;
   if (sequence.text) text = sequence.text->Push(token.token);
-  const bool stop_id = IsStopId(record.request, stop_ids, token.token);
-  if (sequence.constraint && !stop_id) sequence.constraint->Push(token.token);
   if (stop_id || (sequence.text && sequence.text->stop() != nullptr) ||
       (sequence.constraint && sequence.constraint->finished())) {
     event.finish = FinishReason::kStop;
@@ -97,6 +103,14 @@ FinishReason AppendToken(Sequence& sequence, NewToken token, std::span<const Tok
   record.last_token = Clock::now();
   if (record.on_token && !record.on_token(event)) return FinishReason::kCancelled;
   return event.finish;
+}
+
+Error NotFollowed(const Sequence& sequence) {
+  if (const Error* failure = sequence.constraint->failure()) return *failure;
+  return Error{Code::kMismatch,
+               fmt::format("no token may follow at position {}, and the text is not complete",
+                           sequence.size()),
+               "constraint", "allow shorter or less deeply nested text"};
 }
 
 bool EndSequence(Sequence& sequence, FinishReason reason) {

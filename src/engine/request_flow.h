@@ -13,9 +13,9 @@ namespace kv8 {
 std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::uint64_t arrival,
                                           const RequestLimits& limits, const Tokenizer* tokenizer);
 
-/// Puts every sequence at the start of the request's constraint, if it has one. `stop_ids` are the
-/// checkpoint's.
-void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids);
+/// Puts every sequence at the start of the request's constraint, if it has one, and has `worker`
+/// find the first mask. `stop_ids` are the checkpoint's.
+void Constrain(RequestRecord& record, std::span<const TokenId> stop_ids, MaskWorker& worker);
 
 /// A chosen token and what the request asked to know about it.
 struct NewToken {
@@ -24,8 +24,11 @@ struct NewToken {
 };
 
 /// Appends a token to a sequence and its choice and tells the client. Returns why the sequence
-/// ends, or kNone.
+/// ends, or kNone; kError, and nobody is told of the token, when its constraint cannot follow.
 FinishReason AppendToken(Sequence& sequence, NewToken token, std::span<const TokenId> stop_ids);
+
+/// Why a constrained sequence cannot go on: no token may follow, or its constraint says why.
+Error NotFollowed(const Sequence& sequence);
 
 /// Notes a sequence's end in its choice. Returns whether the request is complete.
 bool EndSequence(Sequence& sequence, FinishReason reason);

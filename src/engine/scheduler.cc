@@ -98,7 +98,7 @@ void Scheduler::Schedule(StepPlan& plan) {
 void Scheduler::ScheduleDecode(StepPlan& plan) {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
-    if (sequence.stage != Stage::kDecode) continue;
+    if (sequence.stage != Stage::kDecode || !sequence.mask_ready()) continue;
     const std::int64_t rows = 1 + sequence.draft_count();
     bool fits = Grow(sequence, plan);
     while (!fits && running_.back() != &sequence) {
@@ -115,12 +115,16 @@ void Scheduler::ScheduleDecode(StepPlan& plan) {
 }
 
 void Scheduler::ScheduleAdmission(StepPlan& plan) {
-  while (!queue_.empty() && !free_slots_.empty()) {
-    Sequence& sequence = *queue_.front();
+  for (std::size_t i = 0; i < queue_.size() && !free_slots_.empty();) {
+    Sequence& sequence = *queue_[i];
+    if (!sequence.mask_ready()) {
+      ++i;
+      continue;
+    }
     if (MustWaitForSibling(sequence)) return;
     if (sequence.stage == Stage::kWaiting && !TakeOver(sequence, plan)) return;
     if (sequence.stage == Stage::kPreempted && !Grow(sequence, plan)) return;
-    queue_.pop_front();
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
     sequence.slot = free_slots_.back();
     free_slots_.pop_back();
     if (sequence.stage == Stage::kPreempted) plan.restores.push_back(&sequence);

@@ -77,8 +77,9 @@ struct SchedulerLimits {
 };
 
 /// First come, first served: an earlier request is admitted first and never gives way to a later
-/// one. Generated tokens run in every step; prompts share what the row budget leaves and take
-/// turns. When blocks run out the latest sequence is saved and continues once there is room.
+/// one. Those whose mask is not ready are passed over until it is. Generated tokens run in every
+/// step; prompts share what the row budget leaves and take turns. When blocks run out the latest
+/// sequence is saved and continues once there is room.
 class Scheduler {
  public:
   /// `blocks` must hold one sequence of the greatest length, so that the first in line always runs.

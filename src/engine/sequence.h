@@ -90,6 +90,8 @@ struct Sequence {
   std::span<const TokenId> prompt() const {
     return std::span(tokens).first(static_cast<std::size_t>(prompt_tokens));
   }
+  /// Whether what may come next is known, should it be needed.
+  bool mask_ready() const { return !constraint || constraint->ready(); }
   bool running() const { return stage == Stage::kPrefill || stage == Stage::kDecode; }
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "text/utf8.h"
 
@@ -13,30 +15,8 @@ constexpr char32_t kLastChar = 0x10FFFF;
 constexpr CharRange kSurrogates{0xD800, 0xDFFF};
 constexpr char32_t kOutside = 0x110000;
 
-ByteSet Range(unsigned char first, unsigned char last) {
-  ByteSet set;
-  for (std::size_t byte = first; byte <= last; ++byte) set.set(byte);
-  return set;
-}
-
-/// The two ends of a run of characters whose encodings have the same length and differ only in
+/// The end of the longest head of `range` whose encodings have the same length and differ only in
 /// bytes that run over whole ranges.
-void AddSequence(ProgramBuilder& builder, CharRange range, Pc next, Pc& entry, bool& is_first) {
-  std::string first;
-  std::string last;
-  AppendUtf8(range.first, first);
-  AppendUtf8(range.last, last);
-  Pc pc = next;
-  for (std::size_t i = first.size(); i > 0; --i) {
-    pc = builder.Bytes(
-        Range(static_cast<unsigned char>(first[i - 1]), static_cast<unsigned char>(last[i - 1])),
-        pc);
-  }
-  entry = is_first ? pc : builder.Either(pc, entry);
-  is_first = false;
-}
-
-/// The longest head of `range` that AddSequence can take.
 char32_t SequenceEnd(CharRange range) {
   for (const char32_t limit : {U'\x7F', U'\u07FF', U'\uFFFF'}) {
     if (range.first <= limit) {
@@ -56,17 +36,53 @@ char32_t SequenceEnd(CharRange range) {
   return range.last;
 }
 
-Pc AddUtf8(ProgramBuilder& builder, const CharSet& chars, Pc next) {
-  Pc entry = kReturnPc;
-  bool is_first = true;
-  for (CharRange range : chars.ranges()) {
-    while (range.first <= range.last && !builder.full()) {
-      const char32_t end = SequenceEnd(range);
-      AddSequence(builder, {range.first, end}, next, entry, is_first);
-      range.first = end + 1;
+/// Adds the sequences as a tree: of one byte there is one way, however many go on with it, and what
+/// follows is shared.
+class SequenceAdder {
+ public:
+  SequenceAdder(ProgramBuilder& builder, Pc next) : builder_(builder), next_(next) {}
+
+  Pc Add(const std::vector<ByteSequence>& tails) {
+    if (tails.front().empty()) return next_;
+    if (const auto known = known_.find(tails); known != known_.end()) return known->second;
+    std::map<std::vector<ByteSequence>, ByteSet> ways;  // by what follows
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      std::vector<ByteSequence> rest;
+      for (const ByteSequence& tail : tails) {
+        const bool fits = tail.front().first <= byte && byte <= tail.front().last;
+        if (fits) rest.emplace_back(tail.begin() + 1, tail.end());
+      }
+      if (!rest.empty()) ways[std::move(rest)].set(byte);
     }
+    std::optional<Pc> entry;
+    for (const auto& [rest, bytes] : ways) {
+      const Pc way = builder_.Bytes(bytes, Add(rest));
+      entry = entry ? builder_.Either(way, *entry) : way;
+    }
+    known_.emplace(tails, *entry);
+    return *entry;
   }
-  return is_first ? builder.Nothing() : entry;
+
+ private:
+  ProgramBuilder& builder_;
+  Pc next_;
+  std::map<std::vector<ByteSequence>, Pc> known_;
+};
+
+Pc AddUtf8(ProgramBuilder& builder, const CharSet& chars, Pc next) {
+  if (chars.empty() || builder.full()) return builder.Nothing();
+  // By length, so that all tails of a way have one.
+  std::map<std::size_t, std::vector<ByteSequence>> by_length;
+  for (ByteSequence& sequence : Utf8Sequences(chars)) {
+    by_length[sequence.size()].push_back(std::move(sequence));
+  }
+  SequenceAdder adder(builder, next);
+  std::optional<Pc> entry;
+  for (const auto& [length, sequences] : by_length) {
+    const Pc way = adder.Add(sequences);
+    entry = entry ? builder.Either(way, *entry) : way;
+  }
+  return *entry;
 }
 
 }  // namespace
@@ -79,6 +95,10 @@ CharSet& CharSet::Add(char32_t first, char32_t last) {
   if (first >= kSurrogates.first && first <= kSurrogates.last) first = kSurrogates.last + 1;
   if (last >= kSurrogates.first && last <= kSurrogates.last) last = kSurrogates.first - 1;
   if (first > last) return *this;
+  if (ranges_.empty() || ranges_.back().last + 1 < first) {
+    ranges_.push_back({first, last});
+    return *this;
+  }
   std::vector<CharRange> merged;
   CharRange added{first, last};
   for (const CharRange& range : ranges_) {
@@ -130,6 +150,26 @@ CharSet CharSet::Within(const CharSet& other) const {
 bool CharSet::Has(char32_t c) const {
   return std::any_of(ranges_.begin(), ranges_.end(),
                      [c](const CharRange& r) { return r.first <= c && c <= r.last; });
+}
+
+std::vector<ByteSequence> Utf8Sequences(const CharSet& chars) {
+  std::vector<ByteSequence> sequences;
+  for (CharRange range : chars.ranges()) {
+    while (range.first <= range.last) {
+      const char32_t end = SequenceEnd(range);
+      std::string first;
+      std::string last;
+      AppendUtf8(range.first, first);
+      AppendUtf8(end, last);
+      ByteSequence& sequence = sequences.emplace_back();
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        sequence.push_back(
+            {static_cast<std::uint8_t>(first[i]), static_cast<std::uint8_t>(last[i])});
+      }
+      range.first = end + 1;
+    }
+  }
+  return sequences;
 }
 
 const CharSet& JsonEscaped() {

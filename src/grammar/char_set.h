@@ -1,7 +1,7 @@
 // Sets of Unicode characters, and the byte sequences that stand for them.
 #pragma once
 
-#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,6 +37,18 @@ class CharSet {
  private:
   std::vector<CharRange> ranges_;
 };
+
+struct ByteRange {
+  std::uint8_t first = 0;
+  std::uint8_t last = 0;  // included
+
+  auto operator<=>(const ByteRange&) const = default;
+};
+/// Encodings of the same length: one range for each of their bytes.
+using ByteSequence = std::vector<ByteRange>;
+
+/// The UTF-8 of a set's characters: each of them is in one sequence.
+std::vector<ByteSequence> Utf8Sequences(const CharSet& chars);
 
 /// How characters are written in the text that is constrained.
 enum class TextForm {

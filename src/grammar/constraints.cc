@@ -31,7 +31,7 @@ Result<Constraints::Constraint> Constraints::Make(std::string key, const Compile
   std::shared_ptr<Matcher> matcher = Find(key);
   if (!matcher) {
     KV8_ASSIGN_OR_RETURN(Program program, compile());
-    matcher = std::make_shared<Matcher>(std::move(program), trie_);
+    KV8_ASSIGN_OR_RETURN(matcher, Matcher::Make(std::move(program), trie_));
     const std::lock_guard lock(mutex_);
     kept_.emplace_front(std::move(key), matcher);
     if (kept_.size() > kMaxKept) kept_.pop_back();

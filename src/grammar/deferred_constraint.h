@@ -16,8 +16,10 @@ class DeferredConstraint final : public TokenConstraint {
   DeferredConstraint(TokenId marker, std::int64_t vocab, std::unique_ptr<TokenConstraint> inner);
 
   std::unique_ptr<TokenConstraint> Clone() const override;
+  bool Prepare(std::int64_t work) override { return !begun_ || inner_->Prepare(work); }
   void FillMask(std::span<std::uint64_t> mask) override;
   bool Accept(TokenId token) override;
+  const Error* failure() const override { return begun_ ? inner_->failure() : nullptr; }
   bool complete() const override { return begun_ && inner_->complete(); }
   bool finished() const override { return begun_ && inner_->finished(); }
 

@@ -115,7 +115,7 @@ Pc JsonGrammar::OneOf(std::span<const std::string> texts, std::size_t from, Pc n
   return builder_.Literal(prefix, *entry);
 }
 
-Pc JsonGrammar::KeyBesides(std::span<const std::u32string> names, Pc next) {
+Pc JsonGrammar::Key(std::span<const KeyName> names, Pc next) {
   if (!escape_) {
     escape_ = builder_.AddRule();
     builder_.SetEntry(*escape_,
@@ -125,22 +125,21 @@ Pc JsonGrammar::KeyBesides(std::span<const std::u32string> names, Pc next) {
   const CharSet plain = CharSet::All().Without(JsonEscaped());
   builder_.Close(tail, builder_.Either(builder_.Call(*escape_, tail),
                                        AddChars(builder_, plain, TextForm::kPlain, tail)));
-  return builder_.Literal("\"", KeyBesides(names, 0, tail, next));
+  return builder_.Literal("\"", Key(names, 0, tail, next));
 }
 
 /// The names share their first `from` characters, which have been read.
-Pc JsonGrammar::KeyBesides(std::span<const std::u32string> names, std::size_t from, Pc tail,
-                           Pc next) {
-  const bool is_name = !names.empty() && names.front().size() == from;
-  Pc entry = is_name ? builder_.Nothing() : builder_.Literal("\"", next);
+Pc JsonGrammar::Key(std::span<const KeyName> names, std::size_t from, Pc tail, Pc next) {
+  const bool is_name = !names.empty() && names.front().name.size() == from;
+  Pc entry = builder_.Literal("\"", is_name ? names.front().next : next);
   if (is_name) names = names.subspan(1);
   CharSet taken;
   while (!names.empty()) {
-    const char32_t c = names.front()[from];
+    const char32_t c = names.front().name[from];
     const auto end = std::find_if(names.begin(), names.end(),
-                                  [&](const std::u32string& name) { return name[from] != c; });
+                                  [&](const KeyName& name) { return name.name[from] != c; });
     const auto count = static_cast<std::size_t>(end - names.begin());
-    const Pc deeper = KeyBesides(names.first(count), from + 1, tail, next);
+    const Pc deeper = Key(names.first(count), from + 1, tail, next);
     entry = builder_.Either(builder_.Literal(Written(c, TextForm::kJsonString), deeper), entry);
     taken.Add(c, c);
     names = names.subspan(count);

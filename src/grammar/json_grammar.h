@@ -18,6 +18,11 @@ namespace kv8 {
 
 inline constexpr std::uint32_t kMaxIndent = 32;
 
+struct KeyName {
+  std::u32string name;
+  Pc next = kReturnPc;
+};
+
 class JsonGrammar {
  public:
   explicit JsonGrammar(ProgramBuilder& builder) : builder_(builder) {}
@@ -36,8 +41,9 @@ class JsonGrammar {
 
   /// One of the texts, which are sorted and different.
   Pc OneOf(std::span<const std::string> texts, Pc next) { return OneOf(texts, 0, next); }
-  /// A string in its shortest form that is none of the names, which are sorted and different.
-  Pc KeyBesides(std::span<const std::u32string> names, Pc next);
+  /// A string in its shortest form. After one of the names, which are sorted and different, it goes
+  /// on at that name's `next`, after any other string at `next`.
+  Pc Key(std::span<const KeyName> names, Pc next);
   /// What a regular expression of the plain text matches; it must be one that ParseRegex takes.
   Pc Pattern(std::string_view pattern, Pc next);
 
@@ -59,7 +65,7 @@ class JsonGrammar {
  private:
   RuleId ValueRule();
   Pc OneOf(std::span<const std::string> texts, std::size_t from, Pc next);
-  Pc KeyBesides(std::span<const std::u32string> names, std::size_t from, Pc tail, Pc next);
+  Pc Key(std::span<const KeyName> names, std::size_t from, Pc tail, Pc next);
 
   ProgramBuilder& builder_;
   std::optional<RuleId> value_;

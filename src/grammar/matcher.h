@@ -5,26 +5,37 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
+#include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "grammar/machine.h"
 #include "grammar/program.h"
 #include "grammar/token_masks.h"
 #include "grammar/token_trie.h"
 #include "kv8/constraint.h"
+#include "kv8/error.h"
 
 namespace kv8 {
 
-/// What is computed for one text serves all others. Thread-safe. Its memory is bounded: when it has
-/// grown, everything is forgotten but the places of living cursors.
+/// What one text may cost, in units of Machine::Allow.
+struct MatcherLimits {
+  std::int64_t token_work = 200'000;                  // to follow one token: some 10 ms
+  std::int64_t mask_work = 20'000'000;                // to find one mask: some second
+  std::int64_t text_work = 400'000'000;               // all masks of one text
+  std::size_t forget_bytes = Machine::kMaxBytes / 2;  // memory of a machine that is forgotten
+};
+
+/// What is computed for one text serves all others. Thread-safe. Texts are followed by one machine,
+/// masks are found by another, so that no text waits while the mask of another one is found. The
+/// memory of both is bounded: when it has grown, everything is forgotten but the places of living
+/// cursors.
 class Matcher : public std::enable_shared_from_this<Matcher> {
  public:
-  /// Memory of a machine at which it is forgotten.
-  static constexpr std::size_t kForgetBytes = Machine::kMaxBytes / 2;
-
-  Matcher(Program program, std::shared_ptr<const TokenTrie> trie,
-          std::size_t forget_bytes = kForgetBytes);
+  /// Errors: kUnsupported when the grammar is too large to begin a text.
+  static Result<std::shared_ptr<Matcher>> Make(Program program,
+                                               std::shared_ptr<const TokenTrie> trie,
+                                               const MatcherLimits& limits = {});
 
   /// The start of a text.
   std::unique_ptr<TokenConstraint> Start();
@@ -32,19 +43,27 @@ class Matcher : public std::enable_shared_from_this<Matcher> {
  private:
   class Cursor;
 
-  void FillMask(const Cursor& cursor, std::span<std::uint64_t> mask);
+  Matcher(Program program, std::shared_ptr<const TokenTrie> trie, const MatcherLimits& limits);
+
+  bool FindMask(Cursor& cursor, std::int64_t work);
   bool Accept(Cursor& cursor, TokenId token);
   void Add(Cursor& cursor);
   void Remove(Cursor& cursor);
-  void ForgetIfLarge();
+  void ForgetPlacesIfLarge();
+  void ForgetMasksIfLarge();
 
   const Program program_;
   const std::shared_ptr<const TokenTrie> trie_;
-  const std::size_t forget_bytes_;
-  std::mutex mutex_;
-  std::unique_ptr<Machine> machine_;
-  std::optional<TokenMasks> masks_;
+  const MatcherLimits limits_;
+
+  std::mutex places_mutex_;  // taken after masks_mutex_ where both are
+  std::unique_ptr<Machine> places_;
+  std::size_t forget_places_at_;
   std::unordered_set<Cursor*> cursors_;
+
+  std::mutex masks_mutex_;
+  std::unique_ptr<Machine> mask_machine_;
+  std::optional<TokenMasks> masks_;
 };
 
 }  // namespace kv8

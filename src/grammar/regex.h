@@ -37,13 +37,13 @@ struct Regex {
 };
 
 /// Syntax: characters, `.` (any but a line end), classes with ranges and negation, \d \w \s \D \W
-/// \S \t \n \r \f \v \0 \xHH \uHHHH \u{H..}, groups (named or not), `|`, and the quantifiers * + ?
-/// {m} {m,} {m,n}, lazy ones too, as laziness does not change what matches. ^ and $ are allowed
-/// where an alternative of the whole expression begins and ends. Classes are those of ECMA 262
-/// without the `i`, `s` and `v` flags; characters are Unicode characters.
-/// Errors, naming the byte offset: kInvalidArgument for bad syntax; kUnsupported for
-/// back-references, lookaround, \b and \p; kResourceExhausted above kMaxRegexBytes, kMaxRepeat or
-/// 100 nested groups.
+/// \S \p{L} \p{M} \p{N} \t \n \r \f \v \0 \xHH \uHHHH \u{H..}, groups (named or not), `|`, and the
+/// quantifiers * + ? {m} {m,} {m,n}, lazy ones too, as laziness does not change what matches. ^ and
+/// $ are allowed where an alternative of the whole expression begins and ends. Classes are those of
+/// ECMA 262 without the `i`, `s` and `v` flags; characters are Unicode characters. Errors, naming
+/// the byte offset: kInvalidArgument for bad syntax; kUnsupported for back-references, lookaround,
+/// \b and \p of other classes; kResourceExhausted above kMaxRegexBytes, kMaxRepeat or 100 nested
+/// groups.
 Result<Regex> ParseRegex(std::string_view pattern, std::string_view where);
 
 /// What the expression says about a text as a whole.

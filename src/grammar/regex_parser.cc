@@ -5,42 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "grammar/char_classes.h"
 #include "grammar/regex.h"
 #include "text/utf8.h"
 
 namespace kv8 {
 namespace {
 
-constexpr int kMaxGroups = 100;                 // inside one another
-constexpr std::uint32_t kMaxEmptyRepeat = 100;  // of what may be empty, as each is a way
-
-const CharSet& Digits() {
-  static const CharSet kChars = CharSet().Add('0', '9');
-  return kChars;
-}
-const CharSet& WordChars() {
-  static const CharSet kChars = CharSet().Add('0', '9').Add('A', 'Z').Add('a', 'z').Add('_', '_');
-  return kChars;
-}
-const CharSet& LineEnds() {
-  static const CharSet kChars = CharSet().Add('\n', '\n').Add('\r', '\r').Add(0x2028, 0x2029);
-  return kChars;
-}
-/// WhiteSpace and LineTerminator of ECMA 262.
-const CharSet& Spaces() {
-  static const CharSet kChars = CharSet()
-                                    .Add('\t', '\r')
-                                    .Add(' ', ' ')
-                                    .Add(0xA0, 0xA0)
-                                    .Add(0x1680, 0x1680)
-                                    .Add(0x2000, 0x200A)
-                                    .Add(0x2028, 0x2029)
-                                    .Add(0x202F, 0x202F)
-                                    .Add(0x205F, 0x205F)
-                                    .Add(0x3000, 0x3000)
-                                    .Add(0xFEFF, 0xFEFF);
-  return kChars;
-}
+constexpr int kMaxGroups = 100;  // inside one another
 
 bool IsAsciiLetterOrDigit(char c) {
   return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z');
@@ -101,6 +73,7 @@ class Parser {
   Result<CharSet> ClassAtom();
   Result<CharSet> Escape(bool in_class);
   Result<CharSet> EscapedLetter(char letter, bool in_class);
+  Result<CharSet> InCategory(bool negated);
   Result<char32_t> CodePoint(char letter);
   Result<char32_t> Hex(std::size_t digits);
 
@@ -202,10 +175,6 @@ Result<Regex> Parser::Quantified(Regex atom) {
   if (!counts) return atom;
   const auto [min, max] = *counts;
   if (min > max) return Bad(fmt::format("{{{},{}}} is upside down", min, max));
-  if (atom.nullable() && max != kNoLimit && max > kMaxEmptyRepeat) {
-    return Unsupported(
-        fmt::format("more than {} repetitions of what may be empty", kMaxEmptyRepeat));
-  }
   if (!Take("?") && !AtEnd() && Peek() == '+') return Unsupported("a possessive quantifier");
   if (!AtEnd() && (Peek() == '*' || Peek() == '?')) return Bad("a quantifier of a quantifier");
   Regex repeat;
@@ -311,6 +280,9 @@ Result<CharSet> Parser::EscapedLetter(char letter, bool in_class) {
       return Spaces();
     case 'S':
       return Spaces().Complement();
+    case 'p':
+    case 'P':
+      return InCategory(/*negated=*/letter == 'P');
     case 'b':
       if (in_class) return CharSet::Of('\b');
       return Unsupported("\\b");
@@ -319,6 +291,19 @@ Result<CharSet> Parser::EscapedLetter(char letter, bool in_class) {
       return CharSet::Of(c);
     }
   }
+}
+
+/// {L}, {M} or {N} after \p.
+Result<CharSet> Parser::InCategory(bool negated) {
+  const std::size_t end = pattern_.find('}', at_);
+  if (!Take("{") || end == pattern_.npos) return Bad("\\p without {...}");
+  const std::string_view name = pattern_.substr(at_, end - at_);
+  const CharSet* chars = Category(name);
+  if (chars == nullptr) {
+    return Unsupported(fmt::format("the class \\p{{{}}}, of which L, M and N are known", name));
+  }
+  at_ = end + 1;
+  return negated ? chars->Complement() : *chars;
 }
 
 Result<char32_t> Parser::CodePoint(char letter) {

@@ -63,7 +63,9 @@ class SchemaCompiler {
   Result<Pc> Members(const std::vector<Property>& properties, const OrderedJson& additional,
                      const std::string& path);
   Result<Pc> Pair(const Property& property, const std::string& path, Pc next);
-  Result<Pc> ExtraPair(const std::vector<Property>& properties, RuleId value, Pc next);
+  Result<Pc> ExtraPair(const std::vector<Property>& properties, RuleId value,
+                       const std::string& path, Pc next);
+  static std::string PlaceOf(const Property& property, const std::string& path);
 
   // Arrays.
   Result<Pc> MoreItems(const OrderedJson& items, Limits limits, const std::string& path, Pc close);

@@ -72,7 +72,7 @@ Result<Pc> SchemaCompiler::Members(const std::vector<Property>& properties,
     KV8_ASSIGN_OR_RETURN(const RuleId value,
                          RuleOf(additional, Below(path, "additionalProperties")));
     const Pc split = builder_.OpenSplit(after);
-    KV8_ASSIGN_OR_RETURN(const Pc extra, ExtraPair(properties, value, split));
+    KV8_ASSIGN_OR_RETURN(const Pc extra, ExtraPair(properties, value, path, split));
     builder_.Close(split, text_.Comma(extra));
     after = split;
     first = builder_.Either(extra, first);
@@ -86,18 +86,22 @@ Result<Pc> SchemaCompiler::Members(const std::vector<Property>& properties,
   return builder_.Literal("{", text_.Space(first));
 }
 
+std::string SchemaCompiler::PlaceOf(const Property& property, const std::string& path) {
+  return Below(Below(path, "properties"), property.name);
+}
+
 Result<Pc> SchemaCompiler::Pair(const Property& property, const std::string& path, Pc next) {
-  const std::string place = Below(Below(path, "properties"), property.name);
-  KV8_ASSIGN_OR_RETURN(const Pc value, CallOf(property.schema, place, next));
+  KV8_ASSIGN_OR_RETURN(const Pc value, CallOf(property.schema, PlaceOf(property, path), next));
   return builder_.Literal(OrderedJson(property.name).dump(), text_.Colon(value));
 }
 
-/// A pair with a name that is not declared.
+/// A pair after the declared ones. A declared name may come here too, with its own schema: it may
+/// have been left out, and a name that could begin and not end would lead the model astray.
 Result<Pc> SchemaCompiler::ExtraPair(const std::vector<Property>& properties, RuleId value,
-                                     Pc next) {
+                                     const std::string& path, Pc next) {
   const Pc colon = text_.Colon(builder_.Call(value, next));
   if (properties.empty()) return text_.String(colon);
-  std::vector<std::u32string> names;
+  std::vector<KeyName> names;
   for (const Property& property : properties) {
     if (property.name.size() > kMaxNameBytes) {
       return Error{Code::kResourceExhausted,
@@ -105,10 +109,11 @@ Result<Pc> SchemaCompiler::ExtraPair(const std::vector<Property>& properties, Ru
                                property.name.size(), kMaxNameBytes),
                    "JSON schema", "shorten the name"};
     }
-    names.push_back(Characters(property.name));
+    KV8_ASSIGN_OR_RETURN(const Pc own, CallOf(property.schema, PlaceOf(property, path), next));
+    names.push_back({Characters(property.name), text_.Colon(own)});
   }
-  std::sort(names.begin(), names.end());
-  return text_.KeyBesides(names, colon);
+  std::ranges::sort(names, {}, &KeyName::name);
+  return text_.Key(names, colon);
 }
 
 Result<Pc> SchemaCompiler::ArrayOf(const OrderedJson& schema, const std::string& path) {

@@ -129,17 +129,14 @@ Result<Pc> SchemaCompiler::NumberOf(const OrderedJson& schema, const std::string
   std::optional<DecimalLimit> high;
   for (const auto& [bound, limit] : {std::pair{&lower, &low}, std::pair{&upper, &high}}) {
     if (!*bound) continue;
-    const double value = (*bound)->value.get<double>();
-    if (value != std::trunc(value) || std::abs(value) > kExactBound) {
-      return CannotHonour(path, "a limit of a number that is not whole, or beyond 10^15");
+    *limit = DecimalLimit::Of((*bound)->value.get<double>(), (*bound)->included);
+    if (!*limit) {
+      return CannotHonour(
+          path, fmt::format("a limit of a number with more than {} digits", kExactDigits));
     }
-    *limit = DecimalLimit{static_cast<std::int64_t>(value), (*bound)->included};
   }
-  const bool empty = low && high &&
-                     (low->value > high->value ||
-                      (low->value == high->value && !(low->included && high->included)));
-  if (empty) return builder_.Nothing();
-  return text_.Pattern(DecimalsBetween(low, high), kReturnPc);
+  const std::string pattern = DecimalsBetween(low, high);
+  return pattern.empty() ? builder_.Nothing() : text_.Pattern(pattern, kReturnPc);
 }
 
 }  // namespace kv8

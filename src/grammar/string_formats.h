@@ -1,6 +1,7 @@
 // The `format` values of JSON Schema that are generated exactly, as regular expressions.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace kv8 {
@@ -9,6 +10,6 @@ namespace kv8 {
 std::string_view StringFormat(std::string_view name);
 
 /// Their names, for messages.
-std::string_view StringFormatNames();
+std::string StringFormatNames();
 
 }  // namespace kv8

@@ -30,6 +30,22 @@ std::unique_ptr<TokenConstraint> CallConstraint::Clone() const {
   return clone;
 }
 
+/// What says which token may come next, beside the tags; null where nothing does.
+TokenConstraint* CallConstraint::Inner() const {
+  if (stage_ == Stage::kRest || AtClose()) return nullptr;
+  return stage_ == Stage::kCall ? call_.get() : instead_.get();
+}
+
+bool CallConstraint::Prepare(std::int64_t work) {
+  TokenConstraint* inner = Inner();
+  return inner == nullptr || inner->Prepare(work);
+}
+
+const Error* CallConstraint::failure() const {
+  const TokenConstraint* inner = Inner();
+  return inner == nullptr ? nullptr : inner->failure();
+}
+
 void CallConstraint::FillMask(std::span<std::uint64_t> mask) {
   if (stage_ == Stage::kInstead) return instead_->FillMask(mask);
   if (stage_ == Stage::kCall && !AtClose()) return call_->FillMask(mask);

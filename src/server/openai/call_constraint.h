@@ -26,14 +26,17 @@ class CallConstraint final : public TokenConstraint {
                  std::unique_ptr<TokenConstraint> instead);
 
   std::unique_ptr<TokenConstraint> Clone() const override;
+  bool Prepare(std::int64_t work) override;
   void FillMask(std::span<std::uint64_t> mask) override;
   bool Accept(TokenId token) override;
+  const Error* failure() const override;
   bool complete() const override;
   bool finished() const override;
 
  private:
   enum class Stage { kStart, kCall, kInstead, kRest };
 
+  TokenConstraint* Inner() const;
   bool AtClose() const { return stage_ == Stage::kCall && call_->finished(); }
 
   Form form_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -203,6 +204,135 @@ TEST(ConstrainedEngine, WhereNothingIsAllowedTheRequestFails) {
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().code, Code::kMismatch);
   EXPECT_THAT(done.error().what, testing::HasSubstr("no token may follow"));
+}
+
+TEST(ConstrainedEngine, CountsHoldHoweverManyWaysLeadToThem) {
+  EngineOptions options = Options(0);
+  options.max_model_len = 320;
+  const auto engine = MakeEngine(options);
+  const auto x =
+      Tokenizer::Load(BundledModel() / "tokenizer.json").value().Encode("x").value().front();
+  constexpr auto kCounted = R"({"type":"string","pattern":"^(\\S{1,2} ?){1,80}$"})";
+  Request request = MakeRequest(BundledConstraints().OfJsonSchema(kCounted).value(), 190);
+  request.sampling.logit_bias = {{x, 100.0f}};
+  const auto done = engine->Generate(request);
+  ASSERT_TRUE(done.ok()) << done.error().ToString();
+  const Choice& choice = done->choices.front();
+  EXPECT_EQ(choice.text.substr(0, 161), '"' + std::string(160, 'x'));
+  EXPECT_THAT(choice.text.substr(161), testing::AnyOf("\"", " \"")) << "no x is left";
+  EXPECT_EQ(choice.finish_reason, FinishReason::kStop);
+}
+
+/// Allows everything, so many times, and then cannot follow.
+class GivingUpConstraint final : public TokenConstraint {
+ public:
+  explicit GivingUpConstraint(int left) : left_(left) {}
+  std::unique_ptr<TokenConstraint> Clone() const override {
+    return std::make_unique<GivingUpConstraint>(*this);
+  }
+  void FillMask(std::span<std::uint64_t> mask) override {
+    std::fill(mask.begin(), mask.end(), ~std::uint64_t{0});
+  }
+  bool Accept(TokenId /*token*/) override {
+    if (left_-- > 0) return true;
+    failure_ = Error{Code::kResourceExhausted, "it gives up", "constraint", ""};
+    return false;
+  }
+  const Error* failure() const override { return failure_ ? &*failure_ : nullptr; }
+  bool complete() const override { return false; }
+  bool finished() const override { return false; }
+
+ private:
+  int left_;
+  std::optional<Error> failure_;
+};
+
+TEST(ConstrainedEngine, ATextThatCannotBeFollowedEndsItsRequestOnly) {
+  for (const int drafts : {0, 2}) {
+    const auto engine = MakeEngine(Options(drafts));
+    std::optional<Completion> failed;
+    std::optional<Completion> other;
+    int tokens = 0;
+    const auto count = [&](const TokenEvent& /*event*/) { return ++tokens > 0; };
+    const auto giving_up = std::make_shared<GivingUpConstraint>(3);
+    ASSERT_TRUE(engine
+                    ->Submit(MakeRequest(giving_up, 20), count,
+                             [&](Completion done) { failed = std::move(done); })
+                    .ok());
+    ASSERT_TRUE(engine
+                    ->Submit(MakeRequest(nullptr, 20), {},
+                             [&](Completion done) { other = std::move(done); })
+                    .ok());
+    while (engine->Step()) {
+    }
+    ASSERT_TRUE(failed && failed->error);
+    EXPECT_EQ(failed->error->what, "it gives up");
+    EXPECT_EQ(failed->choices.front().finish_reason, FinishReason::kError);
+    EXPECT_EQ(failed->choices.front().token_ids.size(), 3u) << "nothing past what was followed";
+    EXPECT_EQ(tokens, 3);
+    ASSERT_TRUE(other);
+    EXPECT_EQ(other->choices.front().token_ids.size(), 20u);
+  }
+}
+
+/// Allows everything, but each mask waits for somebody.
+class SlowConstraint final : public TokenConstraint {
+ public:
+  explicit SlowConstraint(const std::atomic<bool>& released) : released_(&released) {}
+  std::unique_ptr<TokenConstraint> Clone() const override {
+    return std::make_unique<SlowConstraint>(*this);
+  }
+  bool Prepare(std::int64_t /*work*/) override { return *released_; }
+  void FillMask(std::span<std::uint64_t> mask) override {
+    EXPECT_TRUE(*released_) << "on the engine's thread";
+    std::fill(mask.begin(), mask.end(), ~std::uint64_t{0});
+  }
+  bool Accept(TokenId /*token*/) override { return true; }
+  bool complete() const override { return true; }
+  bool finished() const override { return false; }
+
+ private:
+  const std::atomic<bool>* released_;
+};
+
+TEST(ConstrainedEngine, Gram3_OthersGoOnWhileAMaskIsFound) {
+  const auto engine = MakeEngine(Options(2));
+  std::atomic<bool> released = false;
+  std::optional<Completion> slow;
+  std::optional<Completion> other;
+  ASSERT_TRUE(engine
+                  ->Submit(MakeRequest(std::make_shared<SlowConstraint>(released), 10), {},
+                           [&](Completion done) { slow = std::move(done); })
+                  .ok());
+  ASSERT_TRUE(
+      engine
+          ->Submit(MakeRequest(nullptr, 20), {}, [&](Completion done) { other = std::move(done); })
+          .ok());
+  while (!other) ASSERT_TRUE(engine->Step());
+  EXPECT_EQ(other->choices.front().token_ids.size(), 20u);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(engine->Step()) << "there is something to wait for";
+  EXPECT_FALSE(slow);
+  released = true;
+  while (engine->Step()) {
+  }
+  ASSERT_TRUE(slow && !slow->error);
+  const Request free = MakeRequest(nullptr, 10);
+  EXPECT_EQ(slow->choices.front().token_ids,
+            engine->Generate(free).value().choices.front().token_ids);
+}
+
+TEST(ConstrainedEngine, ARequestMayEndWhileItsMaskIsFound) {
+  std::atomic<bool> released = false;
+  {
+    const auto engine = MakeEngine(Options(0));
+    const auto id =
+        engine->Submit(MakeRequest(std::make_shared<SlowConstraint>(released), 10), {}, {});
+    ASSERT_TRUE(id.ok());
+    engine->Step();
+    engine->Cancel(*id);
+    EXPECT_FALSE(engine->Step());
+    EXPECT_EQ(engine->Generate(MakeRequest(nullptr, 5)).value().choices.size(), 1u);
+  }  // and so may the engine
 }
 
 TEST(ConstrainedEngine, AConstraintThatAllowsNoTextIsRefused) {

@@ -108,8 +108,7 @@ TEST(TokenMasks, AreWhatTryingEachTokenGives) {
       StateId state = machine.start();
       StateId same = oracle.start();
       for (int step = 0; step < 40 && !machine.finished(state); ++step) {
-        std::vector<std::uint64_t> mask(MaskWords(static_cast<std::int64_t>(trie.vocab())));
-        masks.Fill(state, mask);
+        const std::vector<std::uint64_t> mask = *masks.Find(state);
         ASSERT_EQ(mask, MaskByTrying(trie, oracle, same)) << schema;
         std::vector<TokenId> allowed;
         for (std::size_t id = 0; id < trie.vocab(); ++id) {
@@ -129,12 +128,12 @@ TEST(TokenTrie, HoldsEveryTokenOnceInOrder) {
   const TokenTrie trie(tokens);
   std::size_t found = 0;
   std::string path;
-  const auto nodes = trie.nodes();
+  const auto nodes = trie.common().nodes();
   for (std::uint32_t i = 1; i < nodes.size(); ++i) {
     path.resize(nodes[i].depth);
     path.back() = static_cast<char>(nodes[i].byte);
     EXPECT_GT(nodes[i].end, i);
-    for (const TokenId id : trie.TokensAt(i)) {
+    for (const TokenId id : trie.common().TokensAt(i)) {
       EXPECT_EQ(tokens[static_cast<std::size_t>(id)], path);
       ++found;
     }
@@ -231,7 +230,7 @@ TEST_F(ConstraintsTest, ForgettingChangesNothing) {
   const auto trie = std::make_shared<const TokenTrie>(SmallVocabulary());
   const auto program = CompileRegex("(?:[ab]{1,300}c){2,300}");
   ASSERT_TRUE(program.ok());
-  const auto matcher = std::make_shared<Matcher>(*program, trie, /*forget_bytes=*/4096);
+  const auto matcher = Matcher::Make(*program, trie, {.forget_bytes = 4096}).value();
   const auto kept = matcher->Start();
   for (const char byte : std::string("abcb")) ASSERT_TRUE(kept->Accept(byte));
   const auto before = MaskOf(*kept);

@@ -95,6 +95,19 @@ TEST(Regex, UnicodeCharactersAreWhole) {
   EXPECT_FALSE(Has(".", "\n"));
 }
 
+TEST(Regex, CategoriesOfUnicode) {
+  EXPECT_TRUE(Has("\\p{L}+", "aZéЖ語"));
+  EXPECT_FALSE(Has("\\p{L}", "1"));
+  EXPECT_TRUE(Has("\\p{N}+", "1٣Ⅷ"));
+  EXPECT_TRUE(Has("[\\p{L}\\p{M}'-]+", "O'Brien-e\u0301"));
+  EXPECT_TRUE(Has("\\P{L}+", "12 !"));
+  EXPECT_FALSE(Has("\\P{L}", "é"));
+  EXPECT_TRUE(Has("[^\\p{N}]", "x"));
+  const auto program = CompileRegex("\\p{L}{1,40}");
+  ASSERT_TRUE(program.ok());
+  EXPECT_LT(program->code.size(), 2000u);
+}
+
 TEST(Regex, EveryRangeOfCharactersIsExact) {
   std::mt19937 random(9);
   const char32_t edges[] = {0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF};
@@ -163,11 +176,11 @@ TEST(Regex, RefusesWhatItCannotHonour) {
       {"(?<!a)", Code::kUnsupported, "lookaround"},
       {"(a)\\1", Code::kUnsupported, "the escape \\1"},
       {"\\bword", Code::kUnsupported, "\\b"},
-      {"\\p{L}", Code::kUnsupported, "the escape \\p"},
+      {"\\p{Lu}", Code::kUnsupported, "the class \\p{Lu}"},
+      {"\\pL", Code::kInvalidArgument, "\\p without"},
       {"a++", Code::kUnsupported, "possessive"},
       {"a^b", Code::kUnsupported, "^ inside"},
       {"(a$)", Code::kUnsupported, "$ inside"},
-      {"(a?){0,5000}", Code::kUnsupported, "may be empty"},
       {"a{200000}", Code::kResourceExhausted, "repetitions"},
   };
   for (const auto& [pattern, code, what] : cases) {
