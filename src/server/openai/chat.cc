@@ -17,9 +17,7 @@ Result<void> HandleChat(const ApiContext& context, const OrderedJson& body,
                      .model = context.model_name,
                      .streaming = parsed.streaming,
                      .choices = prepared.request.choices,
-                     .tools = std::move(parsed.conversation.input.tools),
-                     .parallel_calls = parsed.conversation.tool_choice.parallel,
-                     .reasoning_open = prepared.reasoning_open};
+                     .form = std::move(prepared.form)};
   std::vector<Request> requests;
   requests.push_back(std::move(prepared.request));
   return context.Submit(std::move(requests), AnswerChat(std::move(answer)), *responder);

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "base/ordered_json.h"
 #include "server/engine_service.h"
 #include "server/http/responder.h"
+#include "server/openai/answer_parser.h"
 #include "server/openai/sampling_params.h"
 #include "text/tokenizer.h"
 
@@ -19,9 +19,7 @@ struct ChatContext {
   std::string model;                     // as it is called in answers
   StreamParams streaming;
   int choices = 1;
-  OrderedJson tools;  // functions that the model may call; null: none
-  bool parallel_calls = true;
-  bool reasoning_open = false;  // the prompt ends inside a block of reasoning
+  AnswerForm form;
 };
 
 std::shared_ptr<GenerationSink> AnswerChat(ChatContext context);
