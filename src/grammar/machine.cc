@@ -132,6 +132,10 @@ void Machine::Follow(const Way& way) {
       return Visit(program_->entries[i.operand], Push(way.frame, way.pc, 0));
     case Op::kLoop:
       return EnterLoop(way.pc, way.frame, 0);
+    case Op::kGoOn: {
+      const Frame frame = frames_[way.frame];
+      return EnterLoop(i.operand, frame.parent, frame.count);
+    }
   }
 }
 
