@@ -147,5 +147,24 @@ class Stops(unittest.TestCase):
         self.assertEqual(answer["message"]["content"], "</tool_call>" * 5)
 
 
+class History(unittest.TestCase):
+    def prompt(self, arguments):
+        """What the model reads of an earlier call."""
+        function = {"name": "f", "arguments": arguments}
+        call = {"id": "1", "type": "function", "function": function}
+        answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+        tokens = shared_api().post("/tokenize", messages=[*QUESTION, answer])["tokens"]
+        return shared_api().post("/detokenize", tokens=tokens)["prompt"]
+
+    def test_integers_keep_their_digits(self):
+        for value in (2**53 + 1, 2**63 - 1, -(2**63)):
+            self.assertIn(f"\n{value}\n", self.prompt(json.dumps({"a": value})))
+            self.assertIn(f"\n[{value}]\n", self.prompt(json.dumps({"a": [value]})))
+
+    def test_a_call_may_have_no_arguments(self):
+        for arguments in ("", "null", None, "{}"):
+            self.assertIn("<function=f>\n</function>", self.prompt(arguments))
+
+
 if __name__ == "__main__":
     unittest.main()
