@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/json_writer.h"
-#include "server/openai/call_pattern.h"
+#include "grammar/call_grammar.h"
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
 #include "server/openai/responses_request.h"
@@ -23,7 +23,9 @@ void CheckError(const Error& error) {
 
 void CheckConversation(const Conversation& conversation) {
   if (!conversation.input.messages.is_array() || conversation.input.messages.empty()) std::abort();
-  if (!conversation.input.tools.is_null()) CallPattern(conversation.input.tools, "");
+  if (!conversation.input.tools.is_null()) {
+    (void)CompileCalls(conversation.input.tools, "", CallSchemas::kAll);
+  }
   std::string text;
   for (const OrderedJson& message : conversation.input.messages) {
     text.clear();

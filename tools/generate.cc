@@ -93,7 +93,7 @@ Result<Completion> Stream(Engine& engine, const GenerateOptions& options, const 
       written = WriteText(event.text);
       line_open = event.text.back() != '\n';
     }
-    return written.ok() && !Interrupted();
+    return written.ok() && !Interrupted() ? TokenReply::kGoOn : TokenReply::kCancel;
   };
   auto completion = engine.Generate(request, on_token);
   if (line_open && written.ok()) written = WriteText("\n");

@@ -50,7 +50,7 @@ bool StartOrSkip(benchmark::State& state, Engine& engine, int sequences, std::in
                                   [started, first = true](const TokenEvent&) mutable {
                                     if (first) ++*started;
                                     first = false;
-                                    return true;
+                                    return TokenReply::kGoOn;
                                   },
                                   {});
     if (!id.ok()) {

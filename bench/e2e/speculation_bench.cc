@@ -48,7 +48,10 @@ struct Costs {
 void Continue(Engine& engine, Request request, Costs& costs) {
   bool first = false;
   bool done = false;
-  const auto note_first = [&first](const TokenEvent&) { return first = true; };
+  const auto note_first = [&first](const TokenEvent&) {
+    first = true;
+    return TokenReply::kGoOn;
+  };
   const auto note_done = [&done](const Completion&) { done = true; };
   engine.Submit(std::move(request), note_first, note_done).value();
   while (!first) engine.Step();

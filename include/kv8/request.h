@@ -81,9 +81,9 @@ struct PositionLogprobs {
 
 enum class FinishReason {
   kNone,       // not finished
-  kStop,       // a stop id or a stop string; the stop id is the last token
+  kStop,       // a stop id, a stop string or a callback's reply; the stop id is the last token
   kLength,     // max_tokens or the context limit
-  kCancelled,  // by Cancel or by a callback that returned false
+  kCancelled,  // by Cancel or by a callback's reply
   kError,      // Completion::error says why; no callback announces it
 };
 
@@ -97,8 +97,15 @@ struct TokenEvent {
   FinishReason finish = FinishReason::kNone;   // set with the choice's last token
 };
 
-/// Called for every token; false cancels the request.
-using TokenCallback = std::function<bool(const TokenEvent&)>;
+/// What a callback answers to a token.
+enum class TokenReply {
+  kGoOn,
+  kStop,    // this choice ends with the token, as by a stop string
+  kCancel,  // the request ends, all its choices
+};
+
+/// Called for every token.
+using TokenCallback = std::function<TokenReply(const TokenEvent&)>;
 
 struct Usage {
   std::int64_t prompt_tokens = 0;

@@ -101,8 +101,9 @@ FinishReason AppendToken(Sequence& sequence, NewToken token, std::span<const Tok
     event.logprobs = &choice.logprobs.back();
   }
   record.last_token = Clock::now();
-  if (record.on_token && !record.on_token(event)) return FinishReason::kCancelled;
-  return event.finish;
+  const TokenReply reply = record.on_token ? record.on_token(event) : TokenReply::kGoOn;
+  if (reply == TokenReply::kCancel) return FinishReason::kCancelled;
+  return reply == TokenReply::kStop ? FinishReason::kStop : event.finish;
 }
 
 Error NotFollowed(const Sequence& sequence) {

@@ -5,13 +5,14 @@
 #include <string_view>
 #include <vector>
 
+#include "text/stop_strings.h"
 #include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
 namespace kv8 {
 
 /// Special tokens are left out of the text. Text that may turn out to begin a stop string is held
-/// back until that is decided.
+/// back until that is decided (see StopStrings).
 class TextOutput {
  public:
   /// `tokenizer` must outlive the output.
@@ -24,19 +25,14 @@ class TextOutput {
   std::string_view Finish();
 
   /// The stop string that was met; nullptr before. Nothing of it, or after it, is in the text.
-  const std::string* stop() const { return stop_; }
+  const std::string* stop() const { return stops_.met(); }
   /// All final text so far.
   const std::string& text() const { return text_; }
 
  private:
-  std::string_view Release();
-  std::size_t HeldBack() const;
-
   StreamDecoder decoder_;
-  std::vector<std::string> stops_;
+  StopStrings stops_;
   std::string text_;
-  std::string pending_;
-  const std::string* stop_ = nullptr;
 };
 
 }  // namespace kv8

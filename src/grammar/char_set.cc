@@ -172,6 +172,16 @@ std::vector<ByteSequence> Utf8Sequences(const CharSet& chars) {
   return sequences;
 }
 
+std::u32string CharactersOf(std::string_view text) {
+  std::u32string characters;
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Char c = ReadUtf8(text, at);
+    characters.push_back(c.code_point);
+    at += c.length;
+  }
+  return characters;
+}
+
 const CharSet& JsonEscaped() {
   static const CharSet kEscaped = CharSet().Add(0, 0x1F).Add('"', '"').Add('\\', '\\');
   return kEscaped;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "grammar/program.h"
@@ -61,6 +62,9 @@ Pc AddChars(ProgramBuilder& builder, const CharSet& chars, TextForm form, Pc nex
 
 /// `c` in that form.
 std::string Written(char32_t c, TextForm form);
+
+/// The characters of a text, which is valid UTF-8.
+std::u32string CharactersOf(std::string_view text);
 
 /// Characters that JSON strings must escape: `"`, `\` and controls.
 const CharSet& JsonEscaped();

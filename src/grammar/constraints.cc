@@ -10,6 +10,16 @@
 #include "grammar/json_schema.h"
 
 namespace kv8 {
+namespace {
+
+Result<void> CheckSize(std::string_view schema, std::string_view where) {
+  if (schema.size() <= kMaxSchemaBytes) return {};
+  return Error{Code::kResourceExhausted,
+               fmt::format("{} bytes; at most {} are read", schema.size(), kMaxSchemaBytes),
+               std::string(where), "make it smaller"};
+}
+
+}  // namespace
 
 Constraints::Constraints(const Tokenizer& tokenizer) : Constraints(TokenTrie::Of(tokenizer)) {}
 
@@ -45,15 +55,19 @@ Result<Constraints::Constraint> Constraints::OfRegex(std::string_view pattern) {
 
 Result<Constraints::Constraint> Constraints::OfJsonSchema(std::string_view schema) {
   constexpr std::string_view kWhere = "JSON schema";
-  if (schema.size() > kMaxSchemaBytes) {
-    return Error{Code::kResourceExhausted,
-                 fmt::format("{} bytes; at most {} are read", schema.size(), kMaxSchemaBytes),
-                 std::string(kWhere), "make it smaller"};
-  }
+  KV8_RETURN_IF_ERROR(CheckSize(schema, kWhere));
   return Make("schema " + std::string(schema), [&]() -> Result<Program> {
     KV8_ASSIGN_OR_RETURN(const OrderedJson json, ParseOrderedJson(schema, kWhere));
     return CompileJsonSchema(json);
   });
+}
+
+Result<Constraints::Constraint> Constraints::OfCalls(const OrderedJson& tools,
+                                                     std::string_view name, CallSchemas schemas) {
+  std::string key = tools.dump();
+  KV8_RETURN_IF_ERROR(CheckSize(key, "tools"));
+  key = fmt::format("calls {} {} {}", schemas == CallSchemas::kStrict, name, key);
+  return Make(std::move(key), [&] { return CompileCalls(tools, name, schemas); });
 }
 
 Result<Constraints::Constraint> Constraints::OfJsonObject() {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/ordered_json.h"
+#include "grammar/call_grammar.h"
 #include "grammar/matcher.h"
 #include "grammar/token_trie.h"
 #include "kv8/constraint.h"
@@ -33,6 +35,9 @@ class Constraints {
   Result<Constraint> OfJsonSchema(std::string_view schema);
   /// Any JSON object.
   Result<Constraint> OfJsonObject();
+  /// What stands between the tags of a call; see CompileCalls, whose errors it has, and
+  /// kResourceExhausted above kMaxSchemaBytes.
+  Result<Constraint> OfCalls(const OrderedJson& tools, std::string_view name, CallSchemas schemas);
 
   /// `inner` after the first token `marker`, and anything before it.
   Constraint After(TokenId marker, const Constraint& inner) const;

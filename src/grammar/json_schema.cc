@@ -81,8 +81,8 @@ bool IsOfType(const OrderedJson& value, const std::string& type) {
 
 }  // namespace
 
-Result<Program> SchemaCompiler::Compile(const OrderedJson& root) && {
-  KV8_ASSIGN_OR_RETURN(const RuleId start, RuleOf(root, "#"));
+Result<Program> SchemaCompiler::Compile(const OrderedJson& schema, const std::string& path) && {
+  KV8_ASSIGN_OR_RETURN(const RuleId start, RuleOf(schema, path));
   while (!pending_.empty() && !builder_.full()) {
     const Pending next = std::move(pending_.back());
     pending_.pop_back();
@@ -116,7 +116,7 @@ Result<Pc> SchemaCompiler::CallOf(const OrderedJson& schema, const std::string& 
 Result<Pc> SchemaCompiler::Body(const OrderedJson& schema, const std::string& path) {
   KV8_ASSIGN_OR_RETURN(const OrderedJson flat, merger_.Flatten(schema, path));
   if (flat == false) return builder_.Nothing();
-  if (flat == true || flat.empty()) return text_.Value(kReturnPc);
+  if (flat == true || flat.empty()) return AnyValue();
   return Flat(flat, path);
 }
 
@@ -126,7 +126,7 @@ Result<Pc> SchemaCompiler::Flat(const OrderedJson& schema, const std::string& pa
   if (NamesValues(schema)) return Listed(schema, path);
   KV8_ASSIGN_OR_RETURN(const std::vector<std::string> types, TypesOf(schema, path));
   if (types.empty()) {
-    return schema.contains("type") ? builder_.Nothing() : text_.Value(kReturnPc);
+    return schema.contains("type") ? builder_.Nothing() : AnyValue();
   }
   std::optional<Pc> entry;
   for (const std::string& type : types) {
@@ -134,6 +134,11 @@ Result<Pc> SchemaCompiler::Flat(const OrderedJson& schema, const std::string& pa
     entry = entry ? builder_.Either(*entry, way) : way;
   }
   return *entry;
+}
+
+Pc SchemaCompiler::AnyValue() {
+  if (strings_ == TextForm::kJsonString) return text_.Value(kReturnPc);
+  return AddText(builder_, 0, kNoLimit, TextForm::kPlain, kReturnPc);
 }
 
 /// Any of the branches, each with what the schema says beside them.
@@ -174,7 +179,8 @@ Result<Pc> SchemaCompiler::Listed(const OrderedJson& schema, const std::string& 
     const bool fits = !schema.contains("type") ||
                       std::any_of(types.begin(), types.end(),
                                   [&](const std::string& type) { return IsOfType(value, type); });
-    if (fits) texts.push_back(value.dump());
+    const bool plain = strings_ == TextForm::kPlain && value.is_string();
+    if (fits) texts.push_back(plain ? value.get<std::string>() : value.dump());
   }
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
@@ -183,6 +189,9 @@ Result<Pc> SchemaCompiler::Listed(const OrderedJson& schema, const std::string& 
 
 Result<Pc> SchemaCompiler::OfType(const std::string& type, const OrderedJson& schema,
                                   const std::string& path) {
+  if (strings_ == TextForm::kPlain && type != "string" && type != "null") {
+    return CannotHonour(path, "values that are not strings, beside strings without quotes");
+  }
   if (type == "object") return ObjectOf(schema, path);
   if (type == "array") return ArrayOf(schema, path);
   if (type == "string") return StringOf(schema, path);
@@ -193,7 +202,7 @@ Result<Pc> SchemaCompiler::OfType(const std::string& type, const OrderedJson& sc
 }
 
 Result<Program> CompileJsonSchema(const OrderedJson& schema) {
-  return SchemaCompiler(schema).Compile(schema);
+  return SchemaCompiler(schema).Compile(schema, "#");
 }
 
 Result<Program> CompileJsonObject() {

@@ -144,6 +144,8 @@ void Machine::Follow(const Way& way) {
       return Visit(program_->entries[i.operand], stacks_.Push(way.stack, way.pc));
     case Op::kLoop:
       return EnterLoop(way.pc, way.stack, {{0, 0}});
+    case Op::kGoOn:
+      return GoOn(i.operand, way.stack);
   }
 }
 
@@ -159,6 +161,15 @@ void Machine::EnterLoop(Pc pc, StackId stack, const CountSet& counts) {
   begun = UnionOf(begun, fresh, i.min);
   Charge(static_cast<std::int64_t>(fresh.size() / 8));
   Visit(i.operand, stacks_.Push(stack, pc, fresh));
+}
+
+/// Ends an iteration of the loops that `stack` is in; the loop at `pc` counts on.
+void Machine::GoOn(Pc pc, StackId stack) {
+  const std::size_t count = stacks_.callers(stack).size();
+  for (std::size_t i = 0; i < count && !spent_; ++i) {
+    const Caller caller = stacks_.callers(stack)[i];
+    EnterLoop(pc, caller.rest, stacks_.counts(caller.counts));
+  }
 }
 
 void Machine::ReturnTo(StackId stack) {

@@ -107,6 +107,7 @@ class Machine {
   void Visit(Pc pc, StackId stack);
   void Follow(const Way& way);
   void EnterLoop(Pc pc, StackId stack, const CountSet& counts);
+  void GoOn(Pc pc, StackId stack);
   void ReturnTo(StackId stack);
   StateId Close();
   void UniteWays();

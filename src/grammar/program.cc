@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -63,32 +64,44 @@ RuleId ProgramBuilder::AddRule() {
   return static_cast<RuleId>(program_.entries.size() - 1);
 }
 
+/// Whether `i` leads to a return when exactly the productive ones of the others do. `counts_on`:
+/// loops count on for each other.
+bool ProgramBuilder::IsProductive(const Instruction& i, bool counts_on) const {
+  const std::vector<bool>& good = program_.productive;
+  switch (i.op) {
+    case Op::kReturn:
+      return true;
+    case Op::kBytes:
+      return good[i.next] && program_.sets[i.operand].any();
+    case Op::kSplit:
+      return good[i.next] || good[i.operand];
+    case Op::kCall:
+      return good[i.next] && good[program_.entries[i.operand]];
+    case Op::kLoop:
+      // The body of one may lead to the end of another; AddGuarded has left out what the counts
+      // forbid.
+      if (counts_on) return good[i.next] || good[i.operand];
+      return good[i.next] && (i.min == 0 || good[i.operand]);
+    case Op::kGoOn:
+      return good[i.operand];
+  }
+  return false;
+}
+
 /// The least set that holds kReturnPc and every instruction that leads into it.
 void ProgramBuilder::FindProductive() {
   const auto& code = program_.code;
   std::vector<bool>& good = program_.productive;
   good.assign(code.size(), false);
-  const auto is_good = [&](const Instruction& i) {
-    switch (i.op) {
-      case Op::kReturn:
-        return true;
-      case Op::kBytes:
-        return good[i.next] && program_.sets[i.operand].any();
-      case Op::kSplit:
-        return good[i.next] || good[i.operand];
-      case Op::kCall:
-        return good[i.next] && good[program_.entries[i.operand]];
-      case Op::kLoop:
-        return good[i.next] && (i.min == 0 || good[i.operand]);
-    }
-    return false;
-  };
+  const bool counts_on =
+      std::any_of(code.begin(), code.end(), [](const Instruction& i) { return i.op == Op::kGoOn; });
   std::vector<std::vector<Pc>> users(code.size());
   for (Pc pc = 1; pc < code.size(); ++pc) {
     const Instruction& i = code[pc];
     users[i.next].push_back(pc);
     if (i.op == Op::kCall) users[program_.entries[i.operand]].push_back(pc);
-    if (i.op == Op::kSplit || i.op == Op::kLoop) users[i.operand].push_back(pc);
+    if (i.op == Op::kSplit || i.op == Op::kLoop || i.op == Op::kGoOn)
+      users[i.operand].push_back(pc);
   }
   std::vector<Pc> reached = {kReturnPc};
   good[kReturnPc] = true;
@@ -96,7 +109,7 @@ void ProgramBuilder::FindProductive() {
     const Pc pc = reached.back();
     reached.pop_back();
     for (const Pc user : users[pc]) {
-      if (good[user] || !is_good(code[user])) continue;
+      if (good[user] || !IsProductive(code[user], counts_on)) continue;
       good[user] = true;
       reached.push_back(user);
     }

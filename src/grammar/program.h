@@ -32,6 +32,7 @@ enum class Op : std::uint8_t {
   kSplit,   // goes on at next or at operand
   kCall,    // runs rule `operand`, then goes on at next
   kLoop,    // runs the body at `operand` min to max times, then goes on at next
+  kGoOn,    // ends an iteration of the kLoop around it; the kLoop at `operand` counts on
 };
 
 struct Instruction {
@@ -77,6 +78,12 @@ class ProgramBuilder {
   Pc OpenSplit(Pc next);
   void Close(Pc split, Pc body);
 
+  /// A place for an instruction that Set gives later: for copies of programs.
+  Pc Reserve() { return Add({}); }
+  void Set(Pc pc, const Instruction& instruction) {
+    if (!full_) program_.code[pc] = instruction;
+  }
+
   RuleId AddRule();
   void SetEntry(RuleId rule, Pc entry) { program_.entries[rule] = entry; }
 
@@ -88,6 +95,7 @@ class ProgramBuilder {
 
  private:
   Pc Add(const Instruction& instruction);
+  bool IsProductive(const Instruction& i, bool counts_on) const;
   void FindProductive();
   void FindClasses();
 

@@ -1,6 +1,7 @@
 #include "grammar/regex.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kv8 {
 namespace {
@@ -145,6 +146,13 @@ bool Regex::nullable() const {
     default:
       return true;
   }
+}
+
+Pc AddText(ProgramBuilder& builder, std::uint32_t min, std::uint32_t max, TextForm form, Pc next) {
+  Regex any{.kind = Regex::Kind::kChars, .chars = CharSet::All(), .parts = {}};
+  const Regex text{
+      .kind = Regex::Kind::kRepeat, .chars = {}, .parts = {std::move(any)}, .min = min, .max = max};
+  return RegexAdder(builder, form).Add(text, next);
 }
 
 Pc AddRegex(ProgramBuilder& builder, const Regex& regex, Anchoring anchoring, TextForm form,

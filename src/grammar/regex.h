@@ -56,6 +56,9 @@ enum class Anchoring {
 /// unless it matches no others anyway or is one repeated class, whose counts say it.
 bool LimitLength(Regex& regex, Anchoring anchoring, std::uint32_t min, std::uint32_t max);
 
+/// Reads any text of `min` to `max` characters, then goes on at `next`.
+Pc AddText(ProgramBuilder& builder, std::uint32_t min, std::uint32_t max, TextForm form, Pc next);
+
 /// Reads what matches, then goes on at `next`.
 Pc AddRegex(ProgramBuilder& builder, const Regex& regex, Anchoring anchoring, TextForm form,
             Pc next);

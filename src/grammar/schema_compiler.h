@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ordered_json.h"
+#include "grammar/char_set.h"
 #include "grammar/json_grammar.h"
 #include "grammar/program.h"
 #include "grammar/schema_merge.h"
@@ -18,20 +19,27 @@ namespace kv8 {
 
 class SchemaCompiler {
  public:
-  explicit SchemaCompiler(const OrderedJson& root) : merger_(root), text_(builder_) {}
+  /// `root` is what `#` refers to. `strings`: how a string is written that is the value itself;
+  /// kPlain: without quotes, and then values can be strings and null only.
+  explicit SchemaCompiler(const OrderedJson& root, TextForm strings = TextForm::kJsonString)
+      : merger_(root), text_(builder_), strings_(strings) {}
 
-  Result<Program> Compile(const OrderedJson& root) &&;
+  Result<Program> Compile(const OrderedJson& schema, const std::string& path) &&;
+
+  struct Property {
+    std::string name;
+    OrderedJson schema;
+    bool required = false;
+  };
+  /// The declared properties in order, then those that are only required.
+  static Result<std::vector<Property>> PropertiesOf(const OrderedJson& schema,
+                                                    const std::string& path);
 
  private:
   struct Pending {
     RuleId rule;
     OrderedJson schema;
     std::string path;
-  };
-  struct Property {
-    std::string name;
-    OrderedJson schema;
-    bool required = false;
   };
   struct Limits {
     std::uint32_t min = 0;
@@ -50,6 +58,7 @@ class SchemaCompiler {
   Result<Pc> Body(const OrderedJson& schema, const std::string& path);
   Result<Pc> Flat(const OrderedJson& schema, const std::string& path);
   Result<Pc> Branches(OrderedJson schema, const char* keyword, const std::string& path);
+  Pc AnyValue();
   Result<Pc> Listed(const OrderedJson& schema, const std::string& path);
   Result<Pc> OfType(const std::string& type, const OrderedJson& schema, const std::string& path);
   Result<Pc> ObjectOf(const OrderedJson& schema, const std::string& path);
@@ -59,7 +68,6 @@ class SchemaCompiler {
   Result<Pc> NumberOf(const OrderedJson& schema, const std::string& path);
 
   // Objects.
-  Result<std::vector<Property>> PropertiesOf(const OrderedJson& schema, const std::string& path);
   Result<Pc> Members(const std::vector<Property>& properties, const OrderedJson& additional,
                      const std::string& path);
   Result<Pc> Pair(const Property& property, const std::string& path, Pc next);
@@ -78,6 +86,7 @@ class SchemaCompiler {
   SchemaMerger merger_;
   ProgramBuilder builder_;
   JsonGrammar text_;
+  TextForm strings_;
   std::unordered_map<std::string, RuleId> rules_;  // by the schema's text
   std::vector<Pending> pending_;
   std::size_t bytes_ = 0;  // of all schemas in rules_

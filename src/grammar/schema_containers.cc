@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "grammar/schema_compiler.h"
-#include "text/utf8.h"
 
 namespace kv8 {
 namespace {
@@ -14,19 +13,8 @@ constexpr std::size_t kMaxProperties = 1000;
 // Longest name that other names must be told from.
 constexpr std::size_t kMaxNameBytes = 256;
 
-std::u32string Characters(std::string_view text) {
-  std::u32string characters;
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Char c = ReadUtf8(text, at);
-    characters.push_back(c.code_point);
-    at += c.length;
-  }
-  return characters;
-}
-
 }  // namespace
 
-/// The declared properties in order, then those that are only required.
 Result<std::vector<SchemaCompiler::Property>> SchemaCompiler::PropertiesOf(
     const OrderedJson& schema, const std::string& path) {
   const OrderedJson declared = schema.value("properties", OrderedJson::object());
@@ -110,7 +98,7 @@ Result<Pc> SchemaCompiler::ExtraPair(const std::vector<Property>& properties, Ru
                    "JSON schema", "shorten the name"};
     }
     KV8_ASSIGN_OR_RETURN(const Pc own, CallOf(property.schema, PlaceOf(property, path), next));
-    names.push_back({Characters(property.name), text_.Colon(own)});
+    names.push_back({CharactersOf(property.name), text_.Colon(own)});
   }
   std::ranges::sort(names, {}, &KeyName::name);
   return text_.Key(names, colon);

@@ -60,9 +60,11 @@ Result<SchemaCompiler::Limits> SchemaCompiler::LimitsOf(const OrderedJson& schem
 }
 
 Result<Pc> SchemaCompiler::StringOf(const OrderedJson& schema, const std::string& path) {
+  const bool plain = strings_ == TextForm::kPlain;
   KV8_ASSIGN_OR_RETURN(const Limits limits, LimitsOf(schema, "minLength", "maxLength", path));
   if (!Has(schema, "pattern") && !Has(schema, "format")) {
     if (limits.min > limits.max) return builder_.Nothing();
+    if (plain) return AddText(builder_, limits.min, limits.max, TextForm::kPlain, kReturnPc);
     return text_.String(kReturnPc, limits.min, limits.max);
   }
   if (Has(schema, "pattern") && Has(schema, "format")) {
@@ -83,6 +85,7 @@ Result<Pc> SchemaCompiler::StringOf(const OrderedJson& schema, const std::string
   if (!LimitLength(regex, anchoring, limits.min, limits.max)) {
     return CannotHonour(path, "length limits beside this expression");
   }
+  if (plain) return AddRegex(builder_, regex, anchoring, TextForm::kPlain, kReturnPc);
   const Pc inner = AddRegex(builder_, regex, anchoring, TextForm::kJsonString,
                             builder_.Literal("\"", kReturnPc));
   return builder_.Literal("\"", inner);

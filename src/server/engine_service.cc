@@ -131,8 +131,10 @@ void EngineService::Start(std::unique_ptr<Submission> taken) {
   running_.emplace(id, std::move(taken));
   for (std::size_t i = 0; i < count; ++i) {
     const auto on_token = [&submission, i](const TokenEvent& event) {
-      if (!submission.cancelled && !submission.sink->OnToken(i, event)) submission.cancelled = true;
-      return !submission.cancelled;
+      if (submission.cancelled) return TokenReply::kCancel;
+      const TokenReply reply = submission.sink->OnToken(i, event);
+      submission.cancelled = reply == TokenReply::kCancel;
+      return reply;
     };
     const auto on_done = [this, id, i](Completion completion) {
       Complete(id, i, std::move(completion));

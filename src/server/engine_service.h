@@ -27,8 +27,8 @@ class GenerationSink {
 
   /// The engine has taken every request. Not called when it refuses one.
   virtual void OnStart() {}
-  /// A token of the request with this index in the submission. False cancels the submission.
-  virtual bool OnToken(std::size_t request, const TokenEvent& event) = 0;
+  /// A token of the request with this index in the submission. kCancel ends the whole submission.
+  virtual TokenReply OnToken(std::size_t request, const TokenEvent& event) = 0;
   /// The last call, and always made: one completion per request; or why the engine refused or
   /// failed, or kCancelled.
   virtual void OnDone(Result<std::vector<Completion>> completions) = 0;

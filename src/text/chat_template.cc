@@ -142,6 +142,20 @@ Result<jinja::Value> ToValue(const OrderedJson& json, const std::string& name) {
   return error;
 }
 
+void ParseArguments(OrderedJson& arguments) {
+  if (arguments.is_string()) {
+    const auto& text = arguments.get_ref<const std::string&>();
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+      arguments = nullptr;
+    } else if (auto parsed = ParseOrderedJson(text, "arguments");
+               parsed.ok() && (parsed->is_object() || parsed->is_null())) {
+      arguments = std::move(*parsed);
+    }
+  }
+  // How clients write that a call has none.
+  if (arguments.is_null()) arguments = OrderedJson::object();
+}
+
 }  // namespace
 
 ChatTemplate::ChatTemplate() = default;
@@ -216,11 +230,7 @@ void ParseCallArguments(OrderedJson& messages) {
     for (OrderedJson& call : calls) {
       if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
         continue;
-      OrderedJson& function = call["function"];
-      if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-      auto parsed =
-          ParseOrderedJson(function["arguments"].get_ref<const std::string&>(), "arguments");
-      if (parsed.ok() && parsed->is_object()) function["arguments"] = std::move(*parsed);
+      ParseArguments(call["function"]["arguments"]);
     }
   }
 }

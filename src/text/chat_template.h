@@ -68,8 +68,9 @@ class ChatTemplate {
 };
 
 /// Replaces the arguments of earlier tool calls, which OpenAI's protocol carries as JSON in a
-/// string, by the object that they spell, which templates expect. What is not the text of an object
-/// stays as it is. `messages` may hold anything.
+/// string, by the object that they spell, which templates expect. None, null, "null" and empty text
+/// are an empty object; other text that spells no object stays as it is. `messages` may hold
+/// anything.
 void ParseCallArguments(OrderedJson& messages);
 
 }  // namespace kv8

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace kv8 {
 namespace {
 
-/// Most references and combinations inside one another that are followed.
-constexpr int kMaxDepth = 8;
+/// Schemas that are looked at for one argument: combinations of references can ask for any number.
+constexpr int kMaxSchemas = 10'000;
+constexpr int kMaxDepth = 64;  // of references and combinations inside one another
 
 constexpr std::string_view kJsonSpace = " \t\r\n";
 
@@ -36,6 +38,16 @@ JsonTypes TypeOfValue(const OrderedJson& value) {
   return JsonTypes(JsonType::kNull);
 }
 
+/// One step of a reference, "~1" and "~0" resolved.
+std::string Unescaped(std::string_view step) {
+  std::string name;
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const bool escaped = step[i] == '~' && i + 1 < step.size();
+    name += !escaped ? step[i] : step[++i] == '1' ? '/' : '~';
+  }
+  return name;
+}
+
 /// What "#/$defs/Name" refers to in `root`; null for anything else.
 const OrderedJson* Resolve(const OrderedJson& reference, const OrderedJson& root) {
   if (!reference.is_string()) return nullptr;
@@ -46,57 +58,147 @@ const OrderedJson* Resolve(const OrderedJson& reference, const OrderedJson& root
   while (at != nullptr && rest.starts_with('/')) {
     rest.remove_prefix(1);
     const std::size_t end = std::min(rest.find('/'), rest.size());
-    at = Member(*at, rest.substr(0, end));
+    const std::string step = Unescaped(rest.substr(0, end));
+    if (at->is_array()) {
+      std::size_t index = 0;
+      const auto [stop, problem] = std::from_chars(step.data(), step.data() + step.size(), index);
+      const bool is_index = problem == std::errc() && stop == step.data() + step.size();
+      at = is_index && index < at->size() ? &(*at)[index] : nullptr;
+    } else {
+      at = Member(*at, step);
+    }
     rest.remove_prefix(end);
   }
   return rest.empty() ? at : nullptr;
 }
 
-JsonTypes TypesOfSchema(const OrderedJson& schema, const OrderedJson& root, int depth);
+/// Keywords that are about values of one type.
+struct TypedKeyword {
+  std::string_view keyword;
+  JsonType type;
+};
+constexpr auto kTypedKeywords = std::to_array<TypedKeyword>({
+    {"properties", JsonType::kObject},
+    {"required", JsonType::kObject},
+    {"additionalProperties", JsonType::kObject},
+    {"items", JsonType::kArray},
+    {"prefixItems", JsonType::kArray},
+    {"minItems", JsonType::kArray},
+    {"maxItems", JsonType::kArray},
+    {"uniqueItems", JsonType::kArray},
+    {"minLength", JsonType::kString},
+    {"maxLength", JsonType::kString},
+    {"pattern", JsonType::kString},
+    {"format", JsonType::kString},
+    {"minimum", JsonType::kNumber},
+    {"maximum", JsonType::kNumber},
+    {"exclusiveMinimum", JsonType::kNumber},
+    {"exclusiveMaximum", JsonType::kNumber},
+    {"multipleOf", JsonType::kNumber},
+});
 
-/// Types of all the schemas in an array.
-JsonTypes TypesOfAll(const OrderedJson* schemas, const OrderedJson& root, int depth) {
-  JsonTypes types;
-  if (schemas == nullptr || !schemas->is_array()) return types;
-  for (const OrderedJson& schema : *schemas) types.Add(TypesOfSchema(schema, root, depth + 1));
-  return types;
-}
-
-/// Types that follow from something else than the schema's "type".
-JsonTypes ImpliedTypes(const OrderedJson& schema, const OrderedJson& root, int depth) {
-  JsonTypes types;
-  for (const std::string_view key : {"anyOf", "oneOf", "allOf"}) {
-    types.Add(TypesOfAll(Member(schema, key), root, depth));
-  }
-  if (const auto* reference = Member(schema, "$ref")) {
-    const auto* target = Resolve(*reference, root);
-    if (target != nullptr) types.Add(TypesOfSchema(*target, root, depth + 1));
+/// Types that a schema's own keywords allow, references and combinations left aside.
+JsonTypes OwnTypes(const OrderedJson& schema) {
+  JsonTypes types = JsonTypes::Unknown();
+  if (const auto* type = Member(schema, "type")) {
+    JsonTypes named = type->is_array() ? JsonTypes() : TypeNamed(*type);
+    if (type->is_array()) {
+      for (const OrderedJson& name : *type) named.Add(TypeNamed(name));
+    }
+    if (!named.empty()) types.Keep(named);
   }
   if (const auto* values = Member(schema, "enum"); values != nullptr && values->is_array()) {
-    for (const OrderedJson& value : *values) types.Add(TypeOfValue(value));
+    JsonTypes listed;
+    for (const OrderedJson& value : *values) listed.Add(TypeOfValue(value));
+    types.Keep(listed);
   }
-  if (const auto* value = Member(schema, "const")) types.Add(TypeOfValue(*value));
-  if (Member(schema, "properties") != nullptr) types.Add(JsonTypes(JsonType::kObject));
-  if (Member(schema, "items") != nullptr) types.Add(JsonTypes(JsonType::kArray));
+  if (const auto* value = Member(schema, "const")) types.Keep(TypeOfValue(*value));
   return types;
 }
 
-JsonTypes TypesOfSchema(const OrderedJson& schema, const OrderedJson& root, int depth) {
-  if (depth > kMaxDepth) return {};
+JsonTypes ImpliedTypes(const OrderedJson& schema) {
   JsonTypes types;
-  if (const auto* type = Member(schema, "type")) {
-    if (!type->is_array()) types.Add(TypeNamed(*type));
-    if (type->is_array()) {
-      for (const OrderedJson& name : *type) types.Add(TypeNamed(name));
-    }
+  for (const auto& [keyword, type] : kTypedKeywords) {
+    if (Member(schema, keyword) != nullptr) types.Add(JsonTypes(type));
   }
-  if (types.empty()) types = ImpliedTypes(schema, root, depth);
-  const auto* nullable = Member(schema, "nullable");
-  if (nullable != nullptr && *nullable == true && !types.empty()) {
-    types.Add(JsonTypes(JsonType::kNull));
-  }
-  return types;
+  return types.empty() ? JsonTypes::Unknown() : types;
 }
+
+/// What the schema of an object declares.
+struct Declared {
+  bool any = false;   // members at all
+  bool name = false;  // this one among them
+};
+
+/// Looks into a schema and all that it refers to.
+class SchemaReader {
+ public:
+  explicit SchemaReader(const OrderedJson& root) : root_(&root) {}
+
+  JsonTypes OfValue(const OrderedJson& schema, int depth = 0) {
+    if (schema == false) return {};
+    if (!schema.is_object() || Spent(depth)) return JsonTypes::Unknown();
+    JsonTypes types = OwnTypes(schema);
+    types.Keep(Combined(schema, depth, [this](const OrderedJson& part, int below) {
+      return OfValue(part, below);
+    }));
+    if (types.unknown()) types = ImpliedTypes(schema);
+    const auto* nullable = Member(schema, "nullable");
+    if (nullable != nullptr && *nullable == true) types.Add(JsonTypes(JsonType::kNull));
+    return types;
+  }
+
+  JsonTypes OfMember(const OrderedJson& schema, std::string_view name, int depth = 0) {
+    if (!schema.is_object() || Spent(depth)) return JsonTypes::Unknown();
+    const auto* properties = Member(schema, "properties");
+    const auto* own = properties == nullptr ? nullptr : Member(*properties, name);
+    if (own == nullptr) own = Member(schema, "additionalProperties");
+    JsonTypes types = own == nullptr ? JsonTypes::Unknown() : OfValue(*own, depth + 1);
+    types.Keep(Combined(schema, depth, [this, name](const OrderedJson& part, int below) {
+      return OfMember(part, name, below);
+    }));
+    return types;
+  }
+
+  void FindDeclared(const OrderedJson& schema, std::string_view name, Declared& found,
+                    int depth = 0) {
+    if (!schema.is_object() || Spent(depth)) return;
+    if (const auto* properties = Member(schema, "properties")) {
+      found.any = true;
+      found.name |= Member(*properties, name) != nullptr;
+    }
+    Combined(schema, depth, [&](const OrderedJson& part, int below) {
+      FindDeclared(part, name, found, below);
+      return JsonTypes::Unknown();
+    });
+  }
+
+ private:
+  bool Spent(int depth) { return depth > kMaxDepth || ++schemas_ > kMaxSchemas; }
+
+  /// What all parts allow that must hold beside a schema's own keywords.
+  template <class Find>
+  JsonTypes Combined(const OrderedJson& schema, int depth, const Find& find) {
+    JsonTypes types = JsonTypes::Unknown();
+    for (const std::string_view key : {"anyOf", "oneOf"}) {
+      const auto* branches = Member(schema, key);
+      if (branches == nullptr || !branches->is_array()) continue;
+      JsonTypes any;
+      for (const OrderedJson& branch : *branches) any.Add(find(branch, depth + 1));
+      types.Keep(any);
+    }
+    if (const auto* all = Member(schema, "allOf"); all != nullptr && all->is_array()) {
+      for (const OrderedJson& part : *all) types.Keep(find(part, depth + 1));
+    }
+    const auto* reference = Member(schema, "$ref");
+    const auto* target = reference == nullptr ? nullptr : Resolve(*reference, *root_);
+    if (target != nullptr) types.Keep(find(*target, depth + 1));
+    return types;
+  }
+
+  const OrderedJson* root_;
+  int schemas_ = 0;
+};
 
 std::size_t Digits(std::string_view text, std::size_t at) {
   return std::min(text.find_first_not_of("0123456789", at), text.size()) - at;
@@ -148,13 +250,17 @@ std::optional<std::string> JsonOfTypes(std::string_view text, JsonTypes types) {
   if (types.Has(JsonType::kNull) && (text == "null" || text == "None")) return "null";
   if (types.Has(JsonType::kBoolean) && (text == "true" || text == "True")) return "true";
   if (types.Has(JsonType::kBoolean) && (text == "false" || text == "False")) return "false";
+  if (types.Has(JsonType::kNumber) && IsJsonNumber(text)) return std::string(text);
   if (types.Has(JsonType::kInteger)) {
     if (auto integer = IntegerText(text)) return integer;
   }
-  if (types.Has(JsonType::kNumber) && IsJsonNumber(text)) return std::string(text);
   const bool is_object = types.Has(JsonType::kObject) && text.starts_with('{');
   const bool is_array = types.Has(JsonType::kArray) && text.starts_with('[');
-  if ((is_object || is_array) && ParseOrderedJson(text, "argument").ok()) return std::string(text);
+  const bool is_quoted =
+      types.Has(JsonType::kString) && !types.WritesPlainStrings() && text.starts_with('"');
+  if ((is_object || is_array || is_quoted) && ParseOrderedJson(text, "argument").ok()) {
+    return std::string(text);
+  }
   return std::nullopt;
 }
 
@@ -170,14 +276,23 @@ const OrderedJson* ToolSchemas::Find(std::string_view name) const {
   return nullptr;
 }
 
-JsonTypes ToolSchemas::TypesOf(std::string_view function, std::string_view argument) const {
+const OrderedJson* ToolSchemas::ParametersOf(std::string_view function) const {
   const auto* found = Find(function);
-  const auto* parameters = found == nullptr ? nullptr : Member(*found, "parameters");
-  if (parameters == nullptr) return {};
-  const auto* properties = Member(*parameters, "properties");
-  const auto* schema = properties == nullptr ? nullptr : Member(*properties, argument);
-  if (schema == nullptr) schema = Member(*parameters, "additionalProperties");
-  return schema == nullptr ? JsonTypes() : TypesOfSchema(*schema, *parameters, 0);
+  return found == nullptr ? nullptr : Member(*found, "parameters");
+}
+
+JsonTypes ToolSchemas::TypesOf(std::string_view function, std::string_view argument) const {
+  const auto* parameters = ParametersOf(function);
+  if (parameters == nullptr) return JsonTypes::Unknown();
+  return SchemaReader(*parameters).OfMember(*parameters, argument);
+}
+
+bool ToolSchemas::Takes(std::string_view function, std::string_view argument) const {
+  const auto* parameters = ParametersOf(function);
+  if (parameters == nullptr) return false;
+  Declared declared;
+  SchemaReader(*parameters).FindDeclared(*parameters, argument, declared);
+  return declared.name || !declared.any;
 }
 
 }  // namespace kv8

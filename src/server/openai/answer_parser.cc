@@ -7,9 +7,11 @@
 
 namespace kv8::openai {
 
-AnswerParser::AnswerParser(bool reasoning_open, const OrderedJson& tools, bool parallel_calls)
-    : reasoning_(reasoning_open), parallel_calls_(parallel_calls) {
-  if (!tools.is_null()) tools_.emplace(tools);
+AnswerParser::AnswerParser(const AnswerForm& form)
+    : reasoning_(form.reasoning_open), parallel_calls_(form.parallel_calls), stop_(form.stop) {
+  using Opener = ToolCallParser::Opener;
+  const Opener opener = form.constrained_calls ? Opener::kRequired : Opener::kOptional;
+  if (!form.tools.is_null()) tools_.emplace(form.tools, opener);
 }
 
 AnswerDelta AnswerParser::Push(std::string_view text) {
@@ -19,6 +21,7 @@ AnswerDelta AnswerParser::Push(std::string_view text) {
 AnswerDelta AnswerParser::Finish() {
   AnswerDelta delta = Split(reasoning_.Finish());
   if (tools_) Take(tools_->Finish(), delta);
+  stop_.Flush(delta.content);
   return delta;
 }
 
@@ -26,7 +29,7 @@ AnswerDelta AnswerParser::Split(ReasoningDelta split) {
   AnswerDelta delta;
   delta.reasoning = std::move(split.reasoning);
   if (!tools_) {
-    delta.content = std::move(split.content);
+    stop_.Push(split.content, delta.content);
   } else if (!split.content.empty()) {
     Take(tools_->Feed(split.content), delta);
   }
@@ -36,24 +39,30 @@ AnswerDelta AnswerParser::Split(ReasoningDelta split) {
 void AnswerParser::Take(std::vector<ToolCallEvent> events, AnswerDelta& delta) {
   using Kind = ToolCallEvent::Kind;
   for (ToolCallEvent& event : events) {
-    if (!parallel_calls_ && calls_ > 0) return;
+    if (ended()) return;
     if (event.kind == Kind::kText || event.kind == Kind::kCallBroken) {
-      delta.content += event.text;
-      continue;
-    }
-    if (delta.calls.empty() || delta.calls.back().index != event.index) {
-      delta.calls.push_back({.index = event.index, .id = {}, .name = {}, .arguments = {}});
-    }
-    CallDelta& call = delta.calls.back();
-    if (event.kind == Kind::kCallBegin) {
-      call.id = NewId("call_");
-      call.name = std::move(event.text);
-    } else if (event.kind == Kind::kArguments) {
-      call.arguments += event.text;
+      stop_.Push(event.text, delta.content);
     } else {
-      call.complete = true;
-      ++calls_;
+      TakeCall(std::move(event), delta);
     }
+  }
+}
+
+void AnswerParser::TakeCall(ToolCallEvent event, AnswerDelta& delta) {
+  using Kind = ToolCallEvent::Kind;
+  stop_.Flush(delta.content);  // a call parts the content
+  if (delta.calls.empty() || delta.calls.back().index != event.index) {
+    delta.calls.push_back({.index = event.index, .id = {}, .name = {}, .arguments = {}});
+  }
+  CallDelta& call = delta.calls.back();
+  if (event.kind == Kind::kCallBegin) {
+    call.id = NewId("call_");
+    call.name = std::move(event.text);
+  } else if (event.kind == Kind::kArguments) {
+    call.arguments += event.text;
+  } else {
+    call.complete = true;
+    ++calls_;
   }
 }
 

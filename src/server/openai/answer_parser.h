@@ -8,6 +8,7 @@
 
 #include "base/ordered_json.h"
 #include "text/reasoning_parser.h"
+#include "text/stop_strings.h"
 #include "text/tool_call_parser.h"
 
 namespace kv8::openai {
@@ -31,29 +32,40 @@ struct AnswerDelta {
   bool empty() const { return reasoning.empty() && content.empty() && calls.empty(); }
 };
 
+/// What a request says about reading its answer.
+struct AnswerForm {
+  bool reasoning_open = false;     // the prompt ends inside a block of reasoning
+  OrderedJson tools;               // functions that may be called; null: calls are text
+  bool parallel_calls = true;      // if not, the answer ends with its first call
+  bool constrained_calls = false;  // what begins with <tool_call> is a call as its schema demands
+  std::vector<std::string> stop;   // the content ends before the first of these; none is empty
+};
+
 class AnswerParser {
  public:
-  /// `reasoning_open`: the prompt ends inside a block of reasoning. `tools`: functions that may be
-  /// called; null when calls are to be text. Without `parallel_calls` the answer ends with its
-  /// first call.
-  AnswerParser(bool reasoning_open, const OrderedJson& tools, bool parallel_calls);
+  explicit AnswerParser(const AnswerForm& form);
 
+  /// Nothing more comes once the answer has ended.
   AnswerDelta Push(std::string_view text);
   /// Ends the answer.
   AnswerDelta Finish();
 
   /// Whether the next text is reasoning, as far as is known.
   bool in_reasoning() const { return reasoning_.in_reasoning(); }
+  /// Whether it has ended by itself: with a stop string in its content, or with its only call.
+  bool ended() const { return stop_.met() != nullptr || (!parallel_calls_ && calls_ > 0); }
   /// Calls that are complete.
   int calls() const { return calls_; }
 
  private:
   AnswerDelta Split(ReasoningDelta delta);
   void Take(std::vector<ToolCallEvent> events, AnswerDelta& delta);
+  void TakeCall(ToolCallEvent event, AnswerDelta& delta);
 
   ReasoningParser reasoning_;
   std::optional<ToolCallParser> tools_;
   bool parallel_calls_;
+  StopStrings stop_;
   int calls_ = 0;
 };
 

@@ -19,21 +19,32 @@ void AllowAll(std::span<std::uint64_t> mask, std::int64_t vocab) {
 
 }  // namespace
 
-CallConstraint::CallConstraint(const Form& form, std::unique_ptr<TokenConstraint> call,
+CallConstraint::CallConstraint(const Form& form, std::shared_ptr<const TokenConstraint> call,
                                std::unique_ptr<TokenConstraint> instead)
-    : form_(form), call_(std::move(call)), instead_(std::move(instead)) {}
+    : form_(form),
+      call_(std::move(call)),
+      instead_(std::move(instead)),
+      stage_(form.start == Start::kAnything ? Stage::kAnything : Stage::kStart) {}
 
 std::unique_ptr<TokenConstraint> CallConstraint::Clone() const {
-  auto clone = std::make_unique<CallConstraint>(form_, call_->Clone(),
-                                                instead_ ? instead_->Clone() : nullptr);
+  auto clone =
+      std::make_unique<CallConstraint>(form_, call_, instead_ ? instead_->Clone() : nullptr);
+  if (here_) clone->here_ = here_->Clone();
   clone->stage_ = stage_;
   return clone;
 }
 
 /// What says which token may come next, beside the tags; null where nothing does.
 TokenConstraint* CallConstraint::Inner() const {
-  if (stage_ == Stage::kRest || AtClose()) return nullptr;
-  return stage_ == Stage::kCall ? call_.get() : instead_.get();
+  switch (stage_) {
+    case Stage::kStart:
+    case Stage::kInstead:
+      return instead_.get();
+    case Stage::kCall:
+      return here_->finished() ? nullptr : here_.get();
+    default:
+      return nullptr;
+  }
 }
 
 bool CallConstraint::Prepare(std::int64_t work) {
@@ -47,50 +58,68 @@ const Error* CallConstraint::failure() const {
 }
 
 void CallConstraint::FillMask(std::span<std::uint64_t> mask) {
-  if (stage_ == Stage::kInstead) return instead_->FillMask(mask);
-  if (stage_ == Stage::kCall && !AtClose()) return call_->FillMask(mask);
   std::fill(mask.begin(), mask.end(), 0);
-  if (stage_ == Stage::kRest) {
-    if (!form_.only_call) AllowAll(mask, form_.vocab);
-    return;
+  switch (stage_) {
+    case Stage::kStart:
+      if (instead_) instead_->FillMask(mask);
+      return Allow(mask, form_.open);
+    case Stage::kInstead:
+      return instead_->FillMask(mask);
+    case Stage::kAnything:
+      return AllowAll(mask, form_.vocab);
+    case Stage::kCall:
+      if (!here_->finished()) here_->FillMask(mask);
+      if (here_->complete()) Allow(mask, form_.close);
+      return;
+    case Stage::kEnd:
+      return;
   }
-  if (AtClose()) return Allow(mask, form_.close);
-  if (instead_) instead_->FillMask(mask);
-  Allow(mask, form_.open);
 }
 
 bool CallConstraint::Accept(TokenId token) {
   switch (stage_) {
     case Stage::kStart:
-      if (token == form_.open) {
-        stage_ = Stage::kCall;
-        return true;
-      }
+      if (token == form_.open) break;
       if (!instead_ || !instead_->Accept(token)) return false;
       stage_ = Stage::kInstead;
       return true;
     case Stage::kInstead:
       return instead_->Accept(token);
+    case Stage::kAnything:
+      if (token == form_.open) break;
+      return token >= 0 && token < form_.vocab;
     case Stage::kCall:
-      if (!AtClose()) return call_->Accept(token);
-      if (token != form_.close) return false;
-      stage_ = Stage::kRest;
-      return true;
-    case Stage::kRest:
-      return !form_.only_call && token >= 0 && token < form_.vocab;
+      return AcceptInCall(token);
+    case Stage::kEnd:
+      return false;
   }
-  return false;
+  here_ = call_->Clone();
+  stage_ = Stage::kCall;
+  return true;
+}
+
+bool CallConstraint::AcceptInCall(TokenId token) {
+  if (token != form_.close || !here_->complete()) return here_->Accept(token);
+  here_.reset();
+  stage_ = form_.only_call ? Stage::kEnd : Stage::kAnything;
+  return true;
 }
 
 bool CallConstraint::complete() const {
-  if (stage_ == Stage::kRest) return true;
-  if (stage_ == Stage::kCall) return false;
-  return instead_ && instead_->complete();
+  switch (stage_) {
+    case Stage::kStart:
+    case Stage::kInstead:
+      return instead_ && instead_->complete();
+    case Stage::kCall:
+      // A call that may hold anything may also break off.
+      return here_->complete() && !here_->finished();
+    default:
+      return true;
+  }
 }
 
 bool CallConstraint::finished() const {
-  if (stage_ == Stage::kRest) return form_.only_call;
-  return stage_ == Stage::kInstead && instead_->finished();
+  return stage_ == Stage::kEnd || (stage_ == Stage::kInstead && instead_->finished());
 }
 
 }  // namespace kv8::openai

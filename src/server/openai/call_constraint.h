@@ -9,20 +9,27 @@
 
 namespace kv8::openai {
 
-/// One call, then anything: the token `open`, the text between the tags, the token `close`. The
+/// Calls in an answer, each one the token `open`, the text between the tags, the token `close`. The
 /// tags are single tokens to the model, which text alone never is.
 class CallConstraint final : public TokenConstraint {
  public:
+  /// What the answer begins with.
+  enum class Start {
+    kCall,
+    kAnything,    // in which calls may come
+    kCallOrForm,  // a call, or all of another form
+  };
   struct Form {
     TokenId open = 0;        // <tool_call>
     TokenId close = 0;       // </tool_call>
     std::int64_t vocab = 0;  // number of tokens
-    bool only_call = false;  // nothing may follow it
+    Start start = Start::kCall;
+    bool only_call = false;  // nothing may follow the first call
   };
 
-  /// `call`: what stands between the tags; it must come to an end by itself. `instead`: what the
-  /// answer may be if it does not begin with a call; null: it must.
-  CallConstraint(const Form& form, std::unique_ptr<TokenConstraint> call,
+  /// `call`: what stands between the tags; the call may be closed where it is complete. `instead`:
+  /// the other form of kCallOrForm, else null.
+  CallConstraint(const Form& form, std::shared_ptr<const TokenConstraint> call,
                  std::unique_ptr<TokenConstraint> instead);
 
   std::unique_ptr<TokenConstraint> Clone() const override;
@@ -34,15 +41,22 @@ class CallConstraint final : public TokenConstraint {
   bool finished() const override;
 
  private:
-  enum class Stage { kStart, kCall, kInstead, kRest };
+  enum class Stage {
+    kStart,
+    kInstead,
+    kAnything,
+    kCall,
+    kEnd,
+  };
 
   TokenConstraint* Inner() const;
-  bool AtClose() const { return stage_ == Stage::kCall && call_->finished(); }
+  bool AcceptInCall(TokenId token);
 
   Form form_;
-  std::unique_ptr<TokenConstraint> call_;
+  std::shared_ptr<const TokenConstraint> call_;
   std::unique_ptr<TokenConstraint> instead_;
-  Stage stage_ = Stage::kStart;
+  std::unique_ptr<TokenConstraint> here_;  // the place in the call at hand
+  Stage stage_;
 };
 
 }  // namespace kv8::openai

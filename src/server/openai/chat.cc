@@ -18,9 +18,7 @@ Result<void> HandleChat(const ApiContext& context, const OrderedJson& body,
                      .streaming = parsed.streaming,
                      .lengths = parsed.lengths,
                      .choices = prepared.request.choices,
-                     .tools = std::move(parsed.conversation.input.tools),
-                     .parallel_calls = parsed.conversation.tool_choice.parallel,
-                     .reasoning_open = prepared.reasoning_open,
+                     .form = std::move(prepared.form),
                      .applied_defaults = std::move(prepared.applied_defaults)};
   std::vector<Request> requests;
   requests.push_back(std::move(prepared.request));

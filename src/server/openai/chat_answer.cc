@@ -15,22 +15,29 @@ namespace {
 class ChatAnswer : public GenerationSink {
  public:
   explicit ChatAnswer(ChatContext context) : context_(std::move(context)) {
-    for (int i = 0; i < context_.choices; ++i) {
-      parsers_.emplace_back(context_.reasoning_open, context_.tools, context_.parallel_calls);
-    }
+    for (int i = 0; i < context_.choices; ++i) parsers_.emplace_back(context_.form);
   }
 
  protected:
   AnswerDelta Parse(const TokenEvent& event) {
-    AnswerParser& parser = parsers_[static_cast<std::size_t>(event.choice)];
+    AnswerParser& parser = ParserOf(event);
     if (parser.in_reasoning()) ++reasoning_tokens_;
     AnswerDelta delta = parser.Push(event.text);
-    if (event.finish == FinishReason::kNone) return delta;
+    if (FinishOf(event) == FinishReason::kNone) return delta;
     AnswerDelta rest = parser.Finish();
     delta.reasoning += rest.reasoning;
     delta.content += rest.content;
     for (CallDelta& call : rest.calls) delta.calls.push_back(std::move(call));
     return delta;
+  }
+
+  /// How the choice ends with this token, if it does: by the engine or by what the answer says.
+  FinishReason FinishOf(const TokenEvent& event) {
+    return ParserOf(event).ended() ? FinishReason::kStop : event.finish;
+  }
+
+  TokenReply ReplyTo(const TokenEvent& event) {
+    return ParserOf(event).ended() ? TokenReply::kStop : TokenReply::kGoOn;
   }
 
   void WriteFinish(JsonWriter& json, int choice, FinishReason reason) const {
@@ -46,6 +53,10 @@ class ChatAnswer : public GenerationSink {
   std::int64_t reasoning_tokens_ = 0;
 
  private:
+  AnswerParser& ParserOf(const TokenEvent& event) {
+    return parsers_[static_cast<std::size_t>(event.choice)];
+  }
+
   std::vector<AnswerParser> parsers_;  // by choice
 };
 
@@ -61,9 +72,9 @@ class WholeChat : public ChatAnswer {
   explicit WholeChat(ChatContext context)
       : ChatAnswer(std::move(context)), answers_(static_cast<std::size_t>(context_.choices)) {}
 
-  bool OnToken(std::size_t /*request*/, const TokenEvent& event) override {
+  TokenReply OnToken(std::size_t /*request*/, const TokenEvent& event) override {
     answers_[static_cast<std::size_t>(event.choice)].Add(Parse(event));
-    return true;
+    return ReplyTo(event);
   }
 
   void OnDone(Result<std::vector<Completion>> completions) override {
@@ -137,11 +148,12 @@ class StreamedChat : public ChatAnswer {
 
   void OnStart() override { stream_.Begin(); }
 
-  bool OnToken(std::size_t /*request*/, const TokenEvent& event) override {
+  TokenReply OnToken(std::size_t /*request*/, const TokenEvent& event) override {
     const AnswerDelta delta = Parse(event);
     // Half a character, or what may become a tag or a stop string, is no news yet.
-    const bool nothing = delta.empty() && event.finish == FinishReason::kNone;
-    if (nothing && event.logprobs == nullptr) return true;
+    const FinishReason finish = FinishOf(event);
+    const bool nothing = delta.empty() && finish == FinishReason::kNone;
+    if (nothing && event.logprobs == nullptr) return TokenReply::kGoOn;
     JsonWriter json = JsonWriter::Continuing(stream_.Open());
     json.Key("choices").BeginArray().BeginObject().Key("index").Integer(event.choice).Key("delta");
     WriteDelta(json, event.choice, delta);
@@ -152,10 +164,10 @@ class StreamedChat : public ChatAnswer {
       json.Null();
     }
     json.Key("finish_reason");
-    WriteFinish(json, event.choice, event.finish);
+    WriteFinish(json, event.choice, finish);
     json.EndObject().EndArray();
     if (context_.streaming.include_usage) json.Key("usage").Null();
-    return stream_.Send();
+    return stream_.Send() ? ReplyTo(event) : TokenReply::kCancel;
   }
 
   void OnDone(Result<std::vector<Completion>> completions) override {

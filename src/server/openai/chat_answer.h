@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "base/ordered_json.h"
 #include "server/engine_service.h"
 #include "server/http/responder.h"
+#include "server/openai/answer_parser.h"
 #include "server/openai/sampling_params.h"
 #include "text/tokenizer.h"
 
@@ -20,9 +20,7 @@ struct ChatContext {
   StreamParams streaming;
   LengthFields lengths;
   int choices = 1;
-  OrderedJson tools;  // functions that the model may call; null: none
-  bool parallel_calls = true;
-  bool reasoning_open = false;   // the prompt ends inside a block of reasoning
+  AnswerForm form;
   OrderedJson applied_defaults;  // of generation_config.json, by name
 };
 

@@ -32,7 +32,9 @@ class WholeCompletion : public GenerationSink {
   explicit WholeCompletion(CompletionContext context)
       : context_(std::move(context)), head_(NewHead("cmpl-", context_.model)) {}
 
-  bool OnToken(std::size_t /*request*/, const TokenEvent& /*event*/) override { return true; }
+  TokenReply OnToken(std::size_t /*request*/, const TokenEvent& /*event*/) override {
+    return TokenReply::kGoOn;
+  }
 
   void OnDone(Result<std::vector<Completion>> completions) override {
     if (!completions.ok()) {
@@ -105,11 +107,13 @@ class StreamedCompletion : public GenerationSink {
     }
   }
 
-  bool OnToken(std::size_t request, const TokenEvent& event) override {
+  TokenReply OnToken(std::size_t request, const TokenEvent& event) override {
     // Half a character, or what may become a stop string, is no news yet.
     const bool nothing = event.text.empty() && event.finish == FinishReason::kNone;
-    if (nothing && event.logprobs == nullptr) return true;
-    return Send(IndexOf(request, event.choice), event.text, event.logprobs, event.finish);
+    if (nothing && event.logprobs == nullptr) return TokenReply::kGoOn;
+    const bool client_there =
+        Send(IndexOf(request, event.choice), event.text, event.logprobs, event.finish);
+    return client_there ? TokenReply::kGoOn : TokenReply::kCancel;
   }
 
   void OnDone(Result<std::vector<Completion>> completions) override {

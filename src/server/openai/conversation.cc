@@ -9,15 +9,6 @@
 namespace kv8::openai {
 namespace {
 
-/// Where one call is all that may come, nothing is generated behind it.
-void StopAfterCall(const ApiContext& context, const ToolChoice& choice, Request& request) {
-  if (choice.mode == ToolChoice::Mode::kNone || choice.parallel) return;
-  if (request.constraint) return;  // which allows nothing more by itself
-  if (const auto close = context.tokenizer.IdOf("</tool_call>")) {
-    request.stop_ids.push_back(*close);
-  }
-}
-
 /// The publisher's limit, where neither the request nor the context sets a lower one.
 void LimitAnswer(const ApiContext& context, PreparedRequest& prepared) {
   const std::optional<std::int64_t> limit = context.generation.max_new_tokens;
@@ -41,19 +32,28 @@ Result<void> ReadConversationTools(const RequestFields& body, Conversation& conv
 }
 
 Result<PreparedRequest> Prepare(const ApiContext& context, const Conversation& conversation) {
+  const OrderedJson& tools = conversation.input.tools;
   KV8_ASSIGN_OR_RETURN(ChatPrompt prompt,
                        PrepareChat(context, conversation.input, conversation.template_fields));
   PreparedRequest prepared{.request = conversation.common,
                            .applied_defaults = conversation.applied_defaults,
-                           .reasoning_open = prompt.reasoning_open};
+                           .form = {.reasoning_open = prompt.reasoning_open,
+                                    .tools = tools,
+                                    .parallel_calls = conversation.tool_choice.parallel,
+                                    .constrained_calls = ConstrainsCalls(
+                                        conversation.form, conversation.tool_choice, tools),
+                                    .stop = {}}};
   Request& request = prepared.request;
   request.prompt = std::move(prompt.ids);
   request.cache_points = std::move(prompt.cache_points);
   LimitAnswer(context, prepared);
   KV8_ASSIGN_OR_RETURN(request.constraint,
-                       ConstrainAnswer(context, conversation.form, conversation.tool_choice,
-                                       conversation.input.tools, prepared.reasoning_open));
-  StopAfterCall(context, conversation.tool_choice, request);
+                       ConstrainAnswer(context, conversation.form, conversation.tool_choice, tools,
+                                       prompt.reasoning_open));
+  prepared.form.stop = std::exchange(request.stop, {});
+  for (const std::string& stop : prepared.form.stop) {
+    if (stop.empty()) return BadField("stop", "holds an empty string", "leave it out");
+  }
   return prepared;
 }
 

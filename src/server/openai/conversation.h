@@ -3,6 +3,7 @@
 
 #include "kv8/error.h"
 #include "kv8/request.h"
+#include "server/openai/answer_parser.h"
 #include "server/openai/api_context.h"
 #include "server/openai/structured_output.h"
 #include "server/openai/template_fields.h"
@@ -27,10 +28,11 @@ Result<void> ReadConversationTools(const RequestFields& body, Conversation& conv
 struct PreparedRequest {
   Request request;
   OrderedJson applied_defaults;  // a limit to the answer too
-  bool reasoning_open = false;   // the prompt ends inside a block of reasoning
+  AnswerForm form;               // how its answer is read
 };
 
-/// The request that the engine takes. Errors: those of PrepareChat and ConstrainAnswer.
+/// The request that the engine takes. Stop strings are left to the reader of the answer, as they
+/// mean its content only. Errors: those of PrepareChat and ConstrainAnswer.
 Result<PreparedRequest> Prepare(const ApiContext& context, const Conversation& conversation);
 
 }  // namespace kv8::openai

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "text/chat_template.h"
+#include "text/tool_call_parser.h"
 
 namespace kv8::openai {
 namespace {
@@ -93,6 +94,21 @@ Result<OrderedJson> ReadMessage(const OrderedJson& json, const std::string& path
   return message;
 }
 
+/// Names of parameters stand between angle brackets in the model's text, like those of functions.
+Result<void> CheckParameterNames(const RequestFields& function) {
+  KV8_ASSIGN_OR_RETURN(const auto parameters, function.Object("parameters"));
+  if (!parameters) return {};
+  KV8_ASSIGN_OR_RETURN(const auto properties, parameters->Object("properties"));
+  if (!properties) return {};
+  for (const auto& [name, schema] : properties->json().items()) {
+    if (IsToolName(name)) continue;
+    return properties->Bad(
+        name, "is no name that a call can hold",
+        fmt::format("use 1 to {} bytes without <, > and line ends", kMaxToolNameBytes));
+  }
+  return {};
+}
+
 Result<OrderedJson> ReadTool(const OrderedJson& json, const std::string& path) {
   KV8_ASSIGN_OR_RETURN(const RequestFields tool, RequestFields::Of(json, path));
   KV8_ASSIGN_OR_RETURN(const std::string type, tool.RequiredString("type"));
@@ -104,12 +120,10 @@ Result<OrderedJson> ReadTool(const OrderedJson& json, const std::string& path) {
   KV8_ASSIGN_OR_RETURN(const auto nested, tool.Object("function"));
   const RequestFields& function = nested ? *nested : tool;
   KV8_ASSIGN_OR_RETURN(const std::string name, function.RequiredString("name"));
-  // The name stands between angle brackets in the model's text.
-  if (name.empty() || name.find_first_of("<>\n\r") != std::string::npos) {
-    return function.Bad("name", "is no name of a function");
-  }
+  if (!IsToolName(name)) return function.Bad("name", "is no name of a function");
   KV8_RETURN_IF_ERROR(function.String("description"));
-  KV8_RETURN_IF_ERROR(function.Object("parameters"));
+  KV8_RETURN_IF_ERROR(function.Bool("strict", false));
+  KV8_RETURN_IF_ERROR(CheckParameterNames(function));
   if (nested) return json;
   OrderedJson members = json;
   members.erase("type");

@@ -2,16 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/openai/call_constraint.h"
-#include "server/openai/call_pattern.h"
 
 namespace kv8::openai {
 namespace {
 
 using Mode = ToolChoice::Mode;
+
+/// `text` as an expression that matches it.
+std::string EscapePattern(std::string_view text) {
+  constexpr std::string_view kSpecial = R"(\^$.|?*+()[]{}/)";
+  std::string pattern;
+  for (const char c : text) {
+    if (kSpecial.find(c) != kSpecial.npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
 
 /// What compiles a form from its field of the body.
 struct FormCompiler {
@@ -45,24 +57,34 @@ Error AboutField(Error error, const char* field) {
   return error;
 }
 
-/// A call at the start of the answer: demanded, or allowed beside `form`.
-Result<ConstraintPtr> ConstrainCall(const ApiContext& context, const ToolChoice& choice,
-                                    const OrderedJson& tools, const ConstraintPtr& form) {
+bool IsStrict(const OrderedJson& tool) {
+  return tool["function"].value("strict", OrderedJson()) == true;
+}
+
+/// The calls of the answer: demanded, beside `form`, or wherever the model makes one.
+Result<ConstraintPtr> ConstrainCalls(const ApiContext& context, const ToolChoice& choice,
+                                     const OrderedJson& tools, const ConstraintPtr& form) {
+  using Start = CallConstraint::Start;
   const auto open = context.tokenizer.IdOf("<tool_call>");
   const auto close = context.tokenizer.IdOf("</tool_call>");
   if (!open || !close) {
     return Error{Code::kUnsupported,
-                 "calls cannot be demanded of a model that has no token \"<tool_call>\"",
-                 "tool_choice", "use \"auto\""};
+                 "calls cannot be constrained for a model that has no token \"<tool_call>\"",
+                 "tool_choice", "use \"auto\", without \"strict\""};
   }
-  auto call = context.constraints->OfRegex(CallPattern(tools, choice.name));
+  const bool decides = choice.mode == Mode::kAuto && !form;
+  auto call = context.constraints->OfCalls(tools, choice.name,
+                                           decides ? CallSchemas::kStrict : CallSchemas::kAll);
   if (!call.ok()) return AboutField(std::move(call).error(), "tools");
   const CallConstraint::Form call_form{
       .open = *open,
       .close = *close,
       .vocab = static_cast<std::int64_t>(context.tokenizer.vocab_size()),
+      .start = decides ? Start::kAnything
+               : form  ? Start::kCallOrForm
+                       : Start::kCall,
       .only_call = !choice.parallel};
-  return ConstraintPtr(std::make_shared<CallConstraint>(call_form, (*call)->Clone(),
+  return ConstraintPtr(std::make_shared<CallConstraint>(call_form, *std::move(call),
                                                         form ? form->Clone() : nullptr));
 }
 
@@ -74,14 +96,20 @@ Result<ConstraintPtr> ConstrainForm(const ApiContext& context, const OutputForm&
   return made;
 }
 
+bool ConstrainsCalls(const OutputForm& form, const ToolChoice& choice, const OrderedJson& tools) {
+  if (choice.mode == Mode::kNone) return false;
+  const bool has_form = !std::holds_alternative<std::monostate>(form);
+  return choice.mode != Mode::kAuto || has_form ||
+         std::any_of(tools.begin(), tools.end(), IsStrict);
+}
+
 Result<ConstraintPtr> ConstrainAnswer(const ApiContext& context, const OutputForm& form,
                                       const ToolChoice& choice, const OrderedJson& tools,
                                       bool reasoning_open) {
   KV8_ASSIGN_OR_RETURN(ConstraintPtr constraint, ConstrainForm(context, form));
-  const bool demanded = choice.mode == Mode::kRequired || choice.mode == Mode::kNamed;
-  if (demanded || (constraint && choice.mode == Mode::kAuto)) {
-    KV8_ASSIGN_OR_RETURN(constraint,
-                         ConstrainCall(context, choice, tools, demanded ? nullptr : constraint));
+  if (ConstrainsCalls(form, choice, tools)) {
+    if (choice.mode != Mode::kAuto) constraint = nullptr;
+    KV8_ASSIGN_OR_RETURN(constraint, ConstrainCalls(context, choice, tools, constraint));
   }
   if (!constraint || !reasoning_open) return constraint;
   const auto end_of_reasoning = context.tokenizer.IdOf("</think>");

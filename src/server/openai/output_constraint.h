@@ -18,6 +18,10 @@ using ConstraintPtr = std::shared_ptr<const TokenConstraint>;
 /// kUnsupported.
 Result<ConstraintPtr> ConstrainForm(const ApiContext& context, const OutputForm& form);
 
+/// Whether every call of the answer follows a schema: when calls are demanded, beside a form, or of
+/// strict functions.
+bool ConstrainsCalls(const OutputForm& form, const ToolChoice& choice, const OrderedJson& tools);
+
 /// The same for an answer of a chat, in which calls may stand in the way. `tools`: null when there
 /// are none. `reasoning_open`: the demands are on what follows the reasoning.
 Result<ConstraintPtr> ConstrainAnswer(const ApiContext& context, const OutputForm& form,

@@ -16,9 +16,7 @@ Result<void> HandleResponses(const ApiContext& context, const OrderedJson& body,
                           .model = parsed.model,
                           .stream = parsed.stream,
                           .repeated = std::move(parsed.repeated),
-                          .tools = std::move(parsed.conversation.input.tools),
-                          .parallel_calls = parsed.conversation.tool_choice.parallel,
-                          .reasoning_open = prepared.reasoning_open,
+                          .form = std::move(prepared.form),
                           .applied_defaults = std::move(prepared.applied_defaults)};
   std::vector<Request> requests;
   requests.push_back(std::move(prepared.request));

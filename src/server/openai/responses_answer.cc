@@ -69,18 +69,17 @@ std::string_view StatusOf(const Completion& completion) {
 class ResponsesAnswer : public GenerationSink {
  public:
   ResponsesAnswer(ResponsesContext context, ItemListener* listener)
-      : context_(std::move(context)),
-        object_(context_),
-        items_(listener),
-        parser_(context_.reasoning_open, context_.tools, context_.parallel_calls) {}
+      : context_(std::move(context)), object_(context_), items_(listener), parser_(context_.form) {}
 
  protected:
-  void Parse(const TokenEvent& event) {
+  TokenReply Parse(const TokenEvent& event) {
     if (parser_.in_reasoning()) ++reasoning_tokens_;
     items_.Add(parser_.Push(event.text));
-    if (event.finish == FinishReason::kNone) return;
+    const bool ended = parser_.ended();
+    if (event.finish == FinishReason::kNone && !ended) return TokenReply::kGoOn;
     items_.Add(parser_.Finish());
-    items_.Finish(/*complete=*/event.finish == FinishReason::kStop);
+    items_.Finish(/*complete=*/ended || event.finish == FinishReason::kStop);
+    return ended ? TokenReply::kStop : TokenReply::kGoOn;
   }
 
   const ResponsesContext context_;
@@ -98,9 +97,8 @@ class WholeResponse : public ResponsesAnswer {
   explicit WholeResponse(ResponsesContext context)
       : ResponsesAnswer(std::move(context), /*listener=*/nullptr) {}
 
-  bool OnToken(std::size_t /*request*/, const TokenEvent& event) override {
-    Parse(event);
-    return true;
+  TokenReply OnToken(std::size_t /*request*/, const TokenEvent& event) override {
+    return Parse(event);
   }
 
   void OnDone(Result<std::vector<Completion>> completions) override {
@@ -133,9 +131,9 @@ class StreamedResponse : public ResponsesAnswer, private ItemListener {
     SendResponse("response.in_progress", "in_progress", nullptr);
   }
 
-  bool OnToken(std::size_t /*request*/, const TokenEvent& event) override {
-    Parse(event);
-    return client_there_;
+  TokenReply OnToken(std::size_t /*request*/, const TokenEvent& event) override {
+    const TokenReply reply = Parse(event);
+    return client_there_ ? reply : TokenReply::kCancel;
   }
 
   void OnDone(Result<std::vector<Completion>> completions) override {

@@ -7,6 +7,7 @@
 #include "base/ordered_json.h"
 #include "server/engine_service.h"
 #include "server/http/responder.h"
+#include "server/openai/answer_parser.h"
 
 namespace kv8::openai {
 
@@ -16,9 +17,7 @@ struct ResponsesContext {
   std::string model;
   bool stream = false;
   OrderedJson repeated;  // fields of the request that the answer repeats
-  OrderedJson tools;     // functions that the model may call; null: none
-  bool parallel_calls = true;
-  bool reasoning_open = false;   // the prompt ends inside a block of reasoning
+  AnswerForm form;
   OrderedJson applied_defaults;  // of generation_config.json, by name
 };
 

@@ -63,10 +63,12 @@ class InputReader {
   Result<void> AddCall(const RequestFields& item) {
     KV8_ASSIGN_OR_RETURN(const std::string id, item.RequiredString("call_id"));
     KV8_ASSIGN_OR_RETURN(const std::string name, item.RequiredString("name"));
-    KV8_ASSIGN_OR_RETURN(const std::string arguments, item.RequiredString("arguments"));
-    Assistant()["tool_calls"].push_back({{"id", id},
-                                         {"type", "function"},
-                                         {"function", {{"name", name}, {"arguments", arguments}}}});
+    if (!item.json().contains("arguments")) return item.Bad("arguments", "is missing");
+    KV8_ASSIGN_OR_RETURN(const auto arguments, item.String("arguments"));
+    Assistant()["tool_calls"].push_back(
+        {{"id", id},
+         {"type", "function"},
+         {"function", {{"name", name}, {"arguments", arguments.value_or("")}}}});
     return {};
   }
 

@@ -143,7 +143,7 @@ TEST(Engine, StreamsEveryTokenOnceAndInOrder) {
   const auto done = engine->Generate(Prompt(ShortPrompt(), 5), [&](const TokenEvent& event) {
     streamed.push_back(event.token);
     reasons.push_back(event.finish);
-    return true;
+    return TokenReply::kGoOn;
   });
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(streamed, done->choices.front().token_ids);
@@ -157,12 +157,30 @@ TEST(Engine, StreamsEveryTokenOnceAndInOrder) {
 
 TEST(Engine, ACallbackCanStopTheRequest) {
   const auto engine = MakeEngine(Options());
-  const auto done =
-      engine->Generate(Prompt(ShortPrompt(), 100), [](const TokenEvent&) { return false; });
+  const auto done = engine->Generate(Prompt(ShortPrompt(), 100),
+                                     [](const TokenEvent&) { return TokenReply::kCancel; });
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(done->choices.front().finish_reason, FinishReason::kCancelled);
   EXPECT_EQ(done->choices.front().token_ids.size(), 1u);
   EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+}
+
+TEST(Engine, ACallbackCanEndOneChoice) {
+  EngineOptions options = Options();
+  options.max_num_seqs = 2;
+  const auto engine = MakeEngine(options);
+  Request request = Prompt(ShortPrompt(), 6);
+  request.choices = 2;
+  const auto done = engine->Generate(request, [](const TokenEvent& event) {
+    return event.choice == 0 ? TokenReply::kStop : TokenReply::kGoOn;
+  });
+  ASSERT_TRUE(done.ok());
+  EXPECT_EQ(done->choices[0].finish_reason, FinishReason::kStop);
+  EXPECT_EQ(done->choices[0].token_ids.size(), 1u);
+  EXPECT_EQ(done->choices[1].finish_reason, FinishReason::kLength);
+  EXPECT_EQ(done->choices[1].token_ids.size(), 6u);
+  const KvCacheInfo cache = engine->kv_cache();
+  EXPECT_EQ(cache.free_blocks + cache.cached_blocks, cache.blocks);
 }
 
 TEST(Engine, CancelsAtEveryStage) {
@@ -272,7 +290,7 @@ TEST(Engine, TextIsThatOfTheTokensAndEndsBeforeTheStopString) {
   std::string streamed;
   const auto keep = [&](const TokenEvent& event) {
     streamed += event.text;
-    return true;
+    return TokenReply::kGoOn;
   };
   const auto whole = engine->Generate(request, keep);
   ASSERT_TRUE(whole.ok());

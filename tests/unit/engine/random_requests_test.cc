@@ -107,7 +107,9 @@ class Crowd {
     const int of = Random(kTemplates);
     // Every fourth client stops reading after some tokens.
     const auto next = std::make_shared<Asked>(Asked{of, Random(4) == 0 ? 1 + Random(8) : 1000, {}});
-    const auto on_token = [next](const TokenEvent&) { return --next->reads > 0; };
+    const auto on_token = [next](const TokenEvent&) {
+      return --next->reads > 0 ? TokenReply::kGoOn : TokenReply::kCancel;
+    };
     const auto on_done = [this](Completion done) {
       Asked& asked = requests_.at(done.id);
       EXPECT_FALSE(asked.done.has_value()) << "answered twice";

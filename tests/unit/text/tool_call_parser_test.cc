@@ -76,7 +76,7 @@ TEST(ToolCallParser, ReadsTheFormThatTheTemplateWrites) {
       "I look.\n<tool_call>\n<function=f>\n<parameter=s>\ntwo\nlines\n</parameter>\n<parameter=i>\n"
       "3\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n"
       "</tool_call>",
-      "[I look.]#0 f{\"s\": \"two\\nlines\", \"i\": 3};#1 g{};");
+      "[I look.\n]#0 f{\"s\": \"two\\nlines\", \"i\": 3};#1 g{};");
 }
 
 TEST(ToolCallParser, WhiteSpaceBetweenTagsIsFree) {
@@ -85,7 +85,7 @@ TEST(ToolCallParser, WhiteSpaceBetweenTagsIsFree) {
   ExpectEvents(
       "<tool_call> \n\n <function=f>\n\n\t<parameter=s>x</parameter>  </function> "
       "</tool_call>  after",
-      "#0 f{\"s\": \"x\"};[after]");
+      "#0 f{\"s\": \"x\"};[  after]");
 }
 
 TEST(ToolCallParser, OneLineBreakOnEachSideIsNotPartOfAValue) {
@@ -164,18 +164,15 @@ TEST(ToolCallParser, WhatIsNoCallIsText) {
 
 TEST(ToolCallParser, ACallThatBreaksIsHandedOutWhole) {
   ExpectEvents("a\n<tool_call><function=f><parameter=s>x",
-               "[a]#0 f{\"s\": \"x!\n<tool_call><function=f><parameter=s>x");
+               "[a\n]#0 f{\"s\": \"x!<tool_call><function=f><parameter=s>x");
   ExpectEvents("<tool_call><function=f>oops</tool_call>",
                "#0 f!<tool_call><function=f>[oops</tool_call>]");
   ExpectEvents("<tool_call><function=f><parameter=s>x</parameter> and",
                "#0 f{\"s\": \"x\"!<tool_call><function=f><parameter=s>x</parameter> [and]");
-  ExpectEvents("<tool_call><function=f><parameter=s>x</parameter><parameter=s>y</parameter>",
-               "#0 f{\"s\": \"x\"!<tool_call><function=f><parameter=s>x</parameter>"
-               "[<parameter=s>y</parameter>]");
 }
 
 TEST(ToolCallParser, ReadingGoesOnBehindABrokenCall) {
-  ExpectEvents("<tool_call>x " + CallOf("i", "1"), "[<tool_call>x]#0 f{\"i\": 1};");
+  ExpectEvents("<tool_call>x " + CallOf("i", "1"), "[<tool_call>x ]#0 f{\"i\": 1};");
   ExpectEvents("<tool_call><function=f>x" + CallOf("i", "1"),
                "#0 f!<tool_call><function=f>[x]#1 f{\"i\": 1};");
 }
@@ -183,7 +180,100 @@ TEST(ToolCallParser, ReadingGoesOnBehindABrokenCall) {
 TEST(ToolCallParser, TheLastTagMayBeMissing) {
   ExpectEvents("<tool_call><function=g></function>", "#0 g{};");
   ExpectEvents("<tool_call><function=g></function></tool_", "#0 g{};");
-  ExpectEvents("<tool_call><function=g></function> text", "#0 g{};[text]");
+  ExpectEvents("<tool_call><function=g></function> text", "#0 g{};[ text]");
+}
+
+TEST(ToolCallParser, AValueEndsBeforeTheNextParameter) {
+  ExpectEvents(
+      "<tool_call>\n<function=f>\n<parameter=s>\nParis\n<parameter=i>\n3\n</parameter>\n"
+      "</function>\n</tool_call>",
+      "#0 f{\"s\": \"Paris\", \"i\": 3};");
+  ExpectEvents("<tool_call><function=f><parameter=i>3<parameter=s>x</function></tool_call>",
+               "#0 f{\"i\": 3, \"s\": \"x\"};");
+  // A name that is not declared is part of the text.
+  ExpectValue("s", "<parameter=x>1", "\"<parameter=x>1\"");
+  ExpectValue("s", "<parameter=\n>", "\"<parameter=\\n>\"");
+}
+
+TEST(ToolCallParser, AValueEndsBeforeTheEndOfTheCall) {
+  const std::string begin = "<tool_call>\n<function=f>\n<parameter=s>\nx\n";
+  const std::string whole = "#0 f{\"s\": \"x\"};";
+  ExpectEvents(begin + "</function>\n</tool_call>", whole);
+  ExpectEvents(begin + "</function>\n</tool_call>\nmore", whole + "[\nmore]");
+  ExpectEvents(begin + "</function>", whole);
+  ExpectEvents(begin + "</tool_call>", whole);
+  ExpectEvents(begin + "</tool_call>\n<tool_call><function=g></function></tool_call>",
+               whole + "#1 g{};");
+  ExpectEvents(begin + "</parameter>\n</tool_call>", whole);
+  // Text that goes on behind such a tag holds it.
+  ExpectValue("s", "a</function>b", "\"a</function>b\"");
+  ExpectValue("s", "</function>\n</tool_cal", "\"</function>\\n</tool_cal\"");
+  ExpectValue("s", "a</tool_call> b", "\"a</tool_call> b\"");
+}
+
+TEST(ToolCallParser, ADeclaredNameNeedsNoOpener) {
+  const std::string call = "<function=f>\n<parameter=i>\n1\n</parameter>\n</function>";
+  ExpectEvents(call, "#0 f{\"i\": 1};");
+  ExpectEvents("Look:\n" + call + "\n</tool_call>\n" + call,
+               "[Look:\n]#0 f{\"i\": 1};#1 f{\"i\": 1};");
+  ExpectEvents("<function=g>\n</function>", "#0 g{};");
+  for (const std::string_view text :
+       {"<function=unknown>\n</function>", "say <function=f> to call", "<function=f>\n<para",
+        "<function=f>", "<function=f", "<function=", " <funct", "<function=f></tool_call>"}) {
+    ExpectEvents(text, "[" + std::string(text) + "]");
+  }
+}
+
+TEST(ToolCallParser, AConstraintNeedsTheOpener) {
+  ToolCallParser parser(Tools(), ToolCallParser::Opener::kRequired);
+  const std::string call = "<function=g>\n</function>";
+  EXPECT_EQ(Shown(parser.Feed(call + "<tool_call>" + call + "</tool_call>")),
+            "[" + call + "]#0 g{};");
+}
+
+TEST(ToolCallParser, WhiteSpaceBesideTextIsKept) {
+  const std::string call = CallOf("i", "1");
+  const std::string event = "#0 f{\"i\": 1};";
+  ExpectEvents("a \n\n" + call + "\n\t b \n", "[a \n\n]" + event + "[\n\t b \n]");
+  ExpectEvents("\n a" + call, "[\n a]" + event);
+  ExpectEvents("\n\n" + call + "\n\n", event);
+  ExpectEvents("<tool_call><function=g></function> \n x", "#0 g{};[ \n x]");
+  ExpectEvents(" \n", "[ \n]");
+}
+
+TEST(ToolCallParser, ARepeatedParameterIsPassedOver) {
+  ExpectEvents(
+      "<tool_call><function=f><parameter=s>x</parameter><parameter=i>1</parameter>"
+      "<parameter=s>y</parameter><parameter=i>2</parameter></function></tool_call>",
+      "#0 f{\"s\": \"x\", \"i\": 1};");
+}
+
+TEST(ToolCallParser, TypesHoldTogether) {
+  const OrderedJson tools = ParseOrderedJson(R"([{"function": {"name": "f", "parameters": {
+      "allOf": [{"properties": {"a": {"type": ["string", "integer"]}}},
+                {"properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/x~1y"},
+                                "c": {"minimum": 1}, "d": {"type": ["string", "null"]},
+                                "e": {"anyOf": [{"type": "string"}, {"type": "array"}]},
+                                "g": {"type": ["string", "null"], "enum": ["null", "x"]},
+                                "h": {"allOf": [{"type": "number"}, {"enum": [1, 2]}]}}}],
+      "$defs": {"x/y": {"type": "integer"}}}}}])",
+                                             "tools")
+                                .value();
+  const ToolSchemas schemas(tools);
+  const auto json = [&](std::string_view name, std::string_view text) {
+    return JsonOfTypes(text, schemas.TypesOf("f", name)).value_or("text");
+  };
+  EXPECT_EQ(json("a", "5"), "text");
+  EXPECT_EQ(json("b", "5"), "5");
+  EXPECT_EQ(json("c", "5"), "5");
+  EXPECT_EQ(json("d", "null"), "null");
+  EXPECT_EQ(json("d", "\"x\""), "text");  // quotes are part of it
+  EXPECT_EQ(json("e", "\"x\""), "\"x\"");
+  EXPECT_EQ(json("e", "x"), "text");
+  EXPECT_EQ(json("g", "null"), "text");
+  EXPECT_EQ(json("h", "1"), "1");
+  EXPECT_TRUE(schemas.Takes("f", "b"));
+  EXPECT_FALSE(schemas.Takes("f", "z"));
 }
 
 TEST(ToolCallParser, StringsAreStreamed) {

@@ -218,7 +218,7 @@ TEST(CompletionAnswer, AClientThatIsGoneEndsTheRequest) {
       AnswerCompletion(CompletionFor(responder, R"(, "prompt": "p", "stream": true)"));
   sink->OnStart();
   responder->HangUp();
-  EXPECT_FALSE(ChoicePlayer(*sink, 0, 0).Token(1, "x"));
+  EXPECT_EQ(ChoicePlayer(*sink, 0, 0).Token(1, "x"), TokenReply::kCancel);
 }
 
 OrderedJson AddTool() {
@@ -244,8 +244,7 @@ ChatContext ChatFor(const std::shared_ptr<FakeResponder>& responder, bool stream
           .model = "m",
           .streaming = {.stream = stream, .include_usage = stream},
           .choices = choices,
-          .tools = AddTool(),
-          .reasoning_open = true};
+          .form = {.reasoning_open = true, .tools = AddTool(), .stop = {}}};
 }
 
 TEST(ChatAnswer, Whole) {
@@ -262,7 +261,7 @@ TEST(ChatAnswer, Whole) {
   const OrderedJson& message = body["choices"][0]["message"];
   EXPECT_EQ(message["role"], "assistant");
   EXPECT_EQ(message["reasoning_content"], "I add.");
-  EXPECT_EQ(message["content"], "Well:");
+  EXPECT_EQ(message["content"], "Well:\n");
   ASSERT_EQ(message["tool_calls"].size(), 1U);
   EXPECT_EQ(message["tool_calls"][0]["type"], "function");
   EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "add");
@@ -315,7 +314,7 @@ TEST(ChatAnswer, StreamSaysTheSame) {
     collected.Add(events[i]["choices"][0]);
   }
   EXPECT_EQ(collected.reasoning, "I add.");
-  EXPECT_EQ(collected.content, "Well:");
+  EXPECT_EQ(collected.content, "Well:\n");
   EXPECT_EQ(collected.name, "add");
   EXPECT_EQ(OrderedJson::parse(collected.arguments), OrderedJson::parse(R"({"a": 1, "b": "xy"})"));
   EXPECT_EQ(collected.roles, 1);
@@ -324,10 +323,39 @@ TEST(ChatAnswer, StreamSaysTheSame) {
   EXPECT_EQ(events.back(), "[DONE]");
 }
 
+TEST(ChatAnswer, AStopStringEndsTheChoice) {
+  for (const bool stream : {false, true}) {
+    const auto responder = NewResponder();
+    ChatContext context = ChatFor(responder, stream);
+    context.form.stop = {"END"};
+    const auto sink = AnswerChat(std::move(context));
+    sink->OnStart();
+    ChoicePlayer choice(*sink, 0, 0);
+    EXPECT_EQ(choice.Token(7, "no END\n</think>"), TokenReply::kGoOn);
+    EXPECT_EQ(choice.Token(7, "yes E"), TokenReply::kGoOn);
+    EXPECT_EQ(choice.Token(7, "ND more"), TokenReply::kStop);
+    Choice done = choice.choice();
+    done.finish_reason = FinishReason::kStop;  // as the engine notes it
+    sink->OnDone(std::vector{Completed({done})});
+    if (!stream) {
+      const OrderedJson answer = responder->json()["choices"][0];
+      EXPECT_EQ(answer["message"]["content"], "yes ");
+      EXPECT_EQ(answer["finish_reason"], "stop");
+      continue;
+    }
+    Collected collected;
+    const auto events = responder->events();
+    for (std::size_t i = 0; i + 2 < events.size(); ++i) collected.Add(events[i]["choices"][0]);
+    EXPECT_EQ(collected.reasoning, "no END");
+    EXPECT_EQ(collected.content, "yes ");
+    EXPECT_EQ(collected.finish, "stop");
+  }
+}
+
 TEST(ChatAnswer, LogprobsOfTokensThatAreNoCharacters) {
   const auto responder = NewResponder();
   ChatContext context = ChatFor(responder, false);
-  context.reasoning_open = false;
+  context.form.reasoning_open = false;
   const auto sink = AnswerChat(std::move(context));
   sink->OnStart();
   TokenId half = 0;  // the first token that is the beginning of a character

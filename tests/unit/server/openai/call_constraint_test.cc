@@ -45,10 +45,13 @@ std::vector<TokenId> Allowed(TokenConstraint& constraint) {
   return tokens;
 }
 
-CallConstraint Make(bool only_call, std::unique_ptr<TokenConstraint> instead = nullptr) {
-  return CallConstraint({.open = 3, .close = 65, .vocab = kVocab, .only_call = only_call},
-                        std::make_unique<Sequence>(std::vector<TokenId>{10, 11}),
-                        std::move(instead));
+using Start = CallConstraint::Start;
+
+CallConstraint Make(bool only_call, Start start = Start::kCall,
+                    std::unique_ptr<TokenConstraint> instead = nullptr) {
+  return CallConstraint(
+      {.open = 3, .close = 65, .vocab = kVocab, .start = start, .only_call = only_call},
+      std::make_shared<Sequence>(std::vector<TokenId>{10, 11}), std::move(instead));
 }
 
 using Tokens = std::vector<TokenId>;
@@ -68,6 +71,42 @@ TEST(CallConstraint, ForcesACall) {
   EXPECT_FALSE(constraint.Accept(70));
 }
 
+TEST(CallConstraint, EveryCallFollowsIt) {
+  CallConstraint constraint = Make(/*only_call=*/false, Start::kAnything);
+  EXPECT_TRUE(constraint.complete());
+  EXPECT_EQ(Allowed(constraint).size(), static_cast<std::size_t>(kVocab));
+  for (int call = 0; call < 2; ++call) {
+    for (const TokenId token : {65, 20, 3}) EXPECT_TRUE(constraint.Accept(token));
+    EXPECT_FALSE(constraint.complete());
+    for (const TokenId token : {10, 11, 65}) {
+      EXPECT_EQ(Allowed(constraint), Tokens{token});
+      EXPECT_TRUE(constraint.Accept(token));
+    }
+    EXPECT_TRUE(constraint.complete());
+  }
+}
+
+/// Any tokens but the tags, and the end where one likes.
+class Anything final : public TokenConstraint {
+ public:
+  std::unique_ptr<TokenConstraint> Clone() const override { return std::make_unique<Anything>(); }
+  void FillMask(std::span<std::uint64_t> mask) override { mask[0] |= 1ULL << 20; }
+  bool Accept(TokenId token) override { return token == 20; }
+  bool complete() const override { return true; }
+  bool finished() const override { return false; }
+};
+
+TEST(CallConstraint, ACallOfAnyTextEndsWhereItLikes) {
+  CallConstraint constraint({.open = 3, .close = 65, .vocab = kVocab, .start = Start::kAnything},
+                            std::make_shared<Anything>(), nullptr);
+  EXPECT_TRUE(constraint.Accept(3));
+  EXPECT_TRUE(constraint.Accept(20));
+  EXPECT_TRUE(constraint.complete());
+  EXPECT_EQ(Allowed(constraint), (Tokens{20, 65}));
+  EXPECT_TRUE(constraint.Accept(65));
+  EXPECT_EQ(Allowed(constraint).size(), static_cast<std::size_t>(kVocab));
+}
+
 TEST(CallConstraint, MayEndWithTheCall) {
   CallConstraint constraint = Make(/*only_call=*/true);
   for (const TokenId token : {3, 10, 11, 65}) EXPECT_TRUE(constraint.Accept(token));
@@ -78,7 +117,8 @@ TEST(CallConstraint, MayEndWithTheCall) {
 }
 
 TEST(CallConstraint, OrAnotherForm) {
-  CallConstraint constraint = Make(false, std::make_unique<Sequence>(Tokens{20, 21}));
+  CallConstraint constraint =
+      Make(false, Start::kCallOrForm, std::make_unique<Sequence>(Tokens{20, 21}));
   EXPECT_EQ(Allowed(constraint), (Tokens{3, 20}));
   const auto other = constraint.Clone();
   EXPECT_TRUE(constraint.Accept(20));

@@ -27,9 +27,9 @@ class Recorder : public GenerationSink {
   void OnStart() override {
     Note([&] { started_ = true; });
   }
-  bool OnToken(std::size_t request, const TokenEvent& event) override {
+  TokenReply OnToken(std::size_t request, const TokenEvent& event) override {
     Note([&] { tokens_.emplace_back(request, event.token); });
-    return tokens_.size() != stop_after_;
+    return tokens_.size() != stop_after_ ? TokenReply::kGoOn : TokenReply::kCancel;
   }
   void OnDone(Result<std::vector<Completion>> completions) override {
     Note([&] { done_.emplace(std::move(completions)); });

@@ -25,8 +25,8 @@ class ChoicePlayer {
   ChoicePlayer(GenerationSink& sink, std::size_t request, int choice)
       : sink_(&sink), request_(request), index_(choice) {}
 
-  bool Token(TokenId id, const std::string& text, FinishReason finish = FinishReason::kNone,
-             const PositionLogprobs* logprobs = nullptr) {
+  TokenReply Token(TokenId id, const std::string& text, FinishReason finish = FinishReason::kNone,
+                   const PositionLogprobs* logprobs = nullptr) {
     choice_.token_ids.push_back(id);
     choice_.text += text;
     choice_.finish_reason = finish;

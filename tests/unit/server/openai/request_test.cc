@@ -228,6 +228,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "tools[0].function.name"},
         Refusal{R"(, "tools": [{"type": "function", "function": {"name": "a", "parameters": []}}])",
                 "tools[0].function.parameters"},
+        Refusal{R"(, "tools": [{"type": "function", "function": {"name": "a", "strict": 1}}])",
+                "tools[0].function.strict"},
+        Refusal{R"(, "tools": [{"type": "function", "function": {"name": "a", "parameters":
+                {"properties": {"b": {}, "a>b": {}}}}}])",
+                "tools[0].function.parameters.properties.a>b"},
         Refusal{R"(, "tool_choice": "required")", "tool_choice"},
         Refusal{R"(, "tool_choice": "some")", "tool_choice"},
         Refusal{R"(, "tool_choice": 1)", "tool_choice"},
@@ -275,6 +280,25 @@ INSTANTIATE_TEST_SUITE_P(
 
 Result<ResponsesRequest> Responses(const std::string& members) {
   return ParseResponsesRequest(*ParseBody(R"({"model": "m")" + members + "}"));
+}
+
+TEST(ChatRequest, ACallWithoutArgumentsHasNone) {
+  for (const char* arguments : {R"("")", R"("null")", "null", R"(" \n")", R"("{}")", "{}"}) {
+    const auto chat = ParseChatRequest(*ParseBody(
+        R"({"model": "m", "messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "1",
+            "type": "function", "function": {"name": "f", "arguments": )" +
+        std::string(arguments) + "}}]}]}"));
+    ASSERT_TRUE(chat.ok()) << arguments;
+    const auto responses = ParseResponsesRequest(*ParseBody(
+        R"({"model": "m", "input": [{"type": "function_call", "call_id": "1", "name": "f",
+            "arguments": )" +
+        std::string(*arguments == '{' ? "null" : arguments) + "}]}"));
+    ASSERT_TRUE(responses.ok()) << arguments;
+    for (const ChatInput* input : {&chat->conversation.input, &responses->conversation.input}) {
+      EXPECT_EQ(input->messages[0]["tool_calls"][0]["function"]["arguments"].dump(), "{}")
+          << arguments;
+    }
+  }
 }
 
 TEST(ResponsesRequest, ItemsBecomeMessages) {
@@ -326,8 +350,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"(, "input": [{"type": "web_search_call"}])", "input[0].type", Code::kUnsupported},
         Refusal{R"(, "input": [{"role": "user", "content": [{"type": "input_image"}]}])",
                 "input[0].content[0].type", Code::kUnsupported},
-        Refusal{R"(, "input": [{"type": "function_call", "call_id": "1", "name": "f"}])",
-                "input[0].arguments"},
         Refusal{R"(, "input": [{"type": "function_call_output", "output": "o"}])",
                 "input[0].call_id"},
         Refusal{R"(, "input": "u", "instructions": 1)", "instructions"},
