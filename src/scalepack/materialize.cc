@@ -83,7 +83,8 @@ Result<std::optional<ViewShard>> DraftShard(const MaterializeRequest& request,
         request.draft_report->string(), "leave --draft-report out"};
   }
   KV8_ASSIGN_OR_RETURN(const CalibrationReport report, ReadReport(*request.draft_report));
-  KV8_ASSIGN_OR_RETURN(const ScaleFile draft, DraftScalesFromReport(report, base));
+  KV8_ASSIGN_OR_RETURN(const ScaleFile draft,
+                       DraftScalesFromReport(report, base, request.lineage.hash));
   return std::optional(MakeShard(std::string(kDraftScaleFile), SerializeScaleFile(draft), draft));
 }
 
@@ -112,10 +113,11 @@ Result<std::string> BuildProvenance(const MaterializeRequest& request, const Pla
   Provenance out;
   out.artifact_id = pack.manifest.artifact_id;
   out.base_checkpoint = places.base.string();
-  out.base_index_sha256 = base.index_sha256();
+  KV8_ASSIGN_OR_RETURN(out.base,
+                       LineageOf(base, request.lineage.hash, view.summary.lineage.weights_sha256));
+  out.accepted_lineage = view.summary.lineage.accepted;
   out.manifest_sha256 = pack.manifest_sha256;
   out.merged_index_sha256 = view.summary.merged_index_sha256;
-  out.kv_weights_sha256 = base.KvWeightsSha256();
   out.target = {Sha256Hex(view.shards[0].bytes), view.shards[0].tensor_names};
   if (view.shards.size() > 1) {
     out.draft = {Sha256Hex(view.shards[1].bytes), view.shards[1].tensor_names};
@@ -128,8 +130,10 @@ Result<std::string> BuildProvenance(const MaterializeRequest& request, const Pla
 }
 
 Result<ViewImage> BuildView(const MaterializeRequest& request, const Places& places,
-                            const ScalePack& pack, const Checkpoint& base) {
+                            const ScalePack& pack, const Checkpoint& base,
+                            const LineageMatch& lineage) {
   ViewImage view;
+  view.summary.lineage = lineage;
   view.shards.push_back(
       MakeShard(pack.manifest.target.filename, pack.target.bytes, pack.target.content));
   KV8_ASSIGN_OR_RETURN(auto draft, DraftShard(request, pack, base));
@@ -177,8 +181,9 @@ Result<MaterializeSummary> Materialize(const MaterializeRequest& request) {
   KV8_ASSIGN_OR_RETURN(const Places places, ResolvePlaces(request));
   KV8_ASSIGN_OR_RETURN(const ScalePack pack, ReadScalePack(places.pack));
   KV8_ASSIGN_OR_RETURN(const Checkpoint base, Checkpoint::Open(places.base));
-  KV8_ASSIGN_OR_RETURN(const KvScales scales, BindScalePack(pack, base));
-  KV8_ASSIGN_OR_RETURN(const ViewImage view, BuildView(request, places, pack, base));
+  KV8_ASSIGN_OR_RETURN(const KvScales scales, BindScalePack(pack, base, request.lineage));
+  KV8_ASSIGN_OR_RETURN(const ViewImage view,
+                       BuildView(request, places, pack, base, scales.lineage));
   KV8_RETURN_IF_ERROR(WriteView(places, view, request.hook));
   return view.summary;
 }

@@ -15,6 +15,7 @@ namespace kv8 {
 struct PackOptions {
   std::string repo_id;  // the base checkpoint's public name; its directory's name when empty
   StepHook hook;        // see StagedDirectory
+  WeightsHashOptions hash;
 };
 
 /// What was written, for the command's summary.
@@ -35,6 +36,7 @@ Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint&
 /// The draft's shard from a report of `checkpoint`. Errors: as WritePack; kNotFound when the report
 /// lacks the draft layer.
 Result<ScaleFile> DraftScalesFromReport(const CalibrationReport& report,
-                                        const Checkpoint& checkpoint);
+                                        const Checkpoint& checkpoint,
+                                        const WeightsHashOptions& hash);
 
 }  // namespace kv8
