@@ -41,4 +41,9 @@ Result<void> CheckOutside(const fs::path& output, std::initializer_list<fs::path
   return {};
 }
 
+Result<void> CheckOutsideCheckpoint(const fs::path& output, const fs::path& checkpoint) {
+  KV8_ASSIGN_OR_RETURN(const fs::path config, ResolvePath(checkpoint / "config.json"));
+  return CheckOutside(output, {checkpoint, config.parent_path()});
+}
+
 }  // namespace kv8

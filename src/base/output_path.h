@@ -17,4 +17,9 @@ Result<std::filesystem::path> ResolvePath(const std::filesystem::path& path);
 Result<void> CheckOutside(const std::filesystem::path& output,
                           std::initializer_list<std::filesystem::path> inputs);
 
+/// The same for a checkpoint directory, and for the one that it is a view of: where its config.json
+/// really lies. Errors: those of CheckOutside.
+Result<void> CheckOutsideCheckpoint(const std::filesystem::path& output,
+                                    const std::filesystem::path& checkpoint);
+
 }  // namespace kv8

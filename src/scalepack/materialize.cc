@@ -151,7 +151,9 @@ Result<void> LinkBase(const Places& places, const ViewImage& view, StagedDirecto
 /// too, because the staging directory has the same parent.
 Result<void> CheckView(const fs::path& view, bool with_draft) {
   KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(view));
-  auto scales = LoadKvScales(checkpoint, std::nullopt, with_draft);
+  // The weights were hashed a moment ago: without a place for records they are not read again.
+  const LineageOptions hashed{.accept = false, .hash = {.recorded_only = true}};
+  auto scales = LoadKvScales(checkpoint, std::nullopt, with_draft, hashed);
   return scales.ok() ? Result<void>() : std::move(scales).error();
 }
 

@@ -6,10 +6,12 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/output_path.h"
 #include "base/sha256.h"
 #include "scalepack/found_scales.h"
 #include "scalepack/manifest.h"
 #include "scalepack/pack_readme.h"
+#include "scalepack/scale_bounds.h"
 #include "scalepack/scale_names.h"
 #include "scalepack/sha256sums.h"
 
@@ -115,7 +117,10 @@ Result<void> AddScales(const CalibrationReport& report, const Checkpoint& checkp
                        ScaleFile* shard) {
   for (const ScaleSlot& slot : slots) {
     KV8_ASSIGN_OR_RETURN(ManifestTensor tensor, TensorFor(report, slot));
-    shard->scales[ScaleTensorName(checkpoint.layer_prefix(), slot)] = tensor.scale;
+    const std::string name = ScaleTensorName(checkpoint.layer_prefix(), slot);
+    KV8_RETURN_IF_ERROR(
+        CheckScaleBounds(checkpoint, {{slot, {name, checkpoint.dir(), tensor.scale}}}));
+    shard->scales[name] = tensor.scale;
     tensors->push_back(std::move(tensor));
   }
   return {};
@@ -182,6 +187,7 @@ Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& c
 
 Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
                               const fs::path& output_dir, const PackOptions& options) {
+  KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(output_dir, checkpoint.dir()));
   KV8_RETURN_IF_ERROR(CheckPackable(checkpoint));
   KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint, options.hash));
   KV8_RETURN_IF_ERROR(CheckNoOtherLayers(report, checkpoint));

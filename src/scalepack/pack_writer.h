@@ -29,7 +29,7 @@ struct PackSummary {
 /// report has the draft layer, manifest, README and SHA256SUMS. All or nothing appears.
 /// Errors: kMismatch for a report of another checkpoint or other layers; kInvalidArgument for a
 /// side with non-finite values or a maximum of zero, and for a checkpoint without an index or with
-/// scales of its own; kAlreadyExists, kIo.
+/// scales of its own, and for an output inside of it; kAlreadyExists, kIo.
 Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
                               const std::filesystem::path& output_dir, const PackOptions& options);
 

@@ -150,8 +150,7 @@ class LineageTest(Kv8TestCase):
         view = self.dir / "view"
         self.succeed("materialize", "--base-checkpoint", base, "--pack-dir", made.pack,
                      "--output-dir", view)
-        for model, inside in ((base, base), (base, base / "." / "x" / ".."), (view, base),
-                              (view, view)):
+        for model, inside in ((base, base), (view, base), (view, view)):
             with self.subTest(model=model.name, inside=inside.name):
                 self.refuse("calibrate", "--model", model, *measure, "--output",
                             inside / "report.json", naming=["lies inside"])

@@ -112,10 +112,9 @@ TEST_F(WritePackTest, RefusesSidesThatGiveNoScale) {
                       Code::kInvalidArgument, {"model.layers.12.self_attn.k_scale"}));
 }
 
-TEST_F(WritePackTest, AMaximumOf448StillGivesAReadableScale) {
-  ASSERT_TRUE(WriteEdited([](auto& r) { r.layers[0].k.max_abs = 448; }).ok());
-  const auto pack = ReadScalePack(dir_ / "pack");
-  ASSERT_TRUE(pack.ok()) << pack.error().ToString();
+TEST_F(WritePackTest, RefusesAMaximumThatTheWeightsCannotGive) {
+  EXPECT_TRUE(Refuses(WriteEdited([](auto& r) { r.layers[0].k.max_abs = 448; }), Code::kMismatch,
+                      {"layers.3.self_attn.k_scale", "cannot give more"}));
 }
 
 TEST_F(WritePackTest, RefusesACheckpointThatHasScales) {
