@@ -296,10 +296,10 @@ Result<std::optional<KvScales>> LoadScales(const Checkpoint& checkpoint,
 
 Result<void> Inspect(const InspectOptions& options) {
   KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(options.dir));
-  // What a run would refuse is refused here, by the same functions.
+  // What a run would refuse is refused here, by the same functions in the same order.
+  KV8_ASSIGN_OR_RETURN(const auto scales, LoadScales(checkpoint, options.lineage));
   const EngineOptions run{.model = options.dir};
   if (auto plan = Engine::Plan(run); !plan.ok()) return std::move(plan).error();
-  KV8_ASSIGN_OR_RETURN(const auto scales, LoadScales(checkpoint, options.lineage));
   if (options.check_finite) {
     for (const auto& [name, view] : checkpoint.tensors()) {
       KV8_RETURN_IF_ERROR(CheckFinite(view, name, checkpoint.FileOf(name).string()));

@@ -73,7 +73,7 @@ class LineageTest(Kv8TestCase):
             view / INDEX, lambda j: j["weight_map"].pop(
                 "model.language_model.layers.7.self_attn.k_proj.weight"))
         scale_files.rehash_view(view)
-        yield "no K projection", view, "k_proj.weight"
+        yield "no K projection", view, "K/V weights"
         yield "embedding", self.with_other_embedding(self.dir / "e", calibrated().view), "SHA-256"
 
     def test_Cli35_inspect_refuses_what_generate_refuses(self):

@@ -77,11 +77,9 @@ __device__ void WriteCodes(unsigned char* out, const float* shared, int dim, flo
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float x = shared[d + i];
-      count +=
-          x != 0.0f ? 1u << 16 : 0u;  // taken back below, so that x need not outlive the division
       const float q = isnan(x) ? x : __fdiv_rn(x, scale);  // the device's quotient drops NaN's sign
       count += fabsf(q) > 448.0f ? 1u : 0u;
-      count -= fabsf(q) <= 0x1p-10f ? 0u : 1u << 16;
+      count += x != 0.0f && fabsf(q) <= 0x1p-10f ? 1u << 16 : 0u;
       codes |= EncodeE4M3(q) << (8 * i);
     }
     *reinterpret_cast<unsigned*>(out + d) = codes;
