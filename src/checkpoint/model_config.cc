@@ -227,8 +227,7 @@ Result<void> ReadMtpObject(const Json& object, std::string where, std::int64_t l
 }
 
 /// The draft head's rope_theta, if there is a draft head.
-Result<std::optional<double>> ReadMtp(ConfigReader& text, double rope_theta,
-                                      Json* fields) {
+Result<std::optional<double>> ReadMtp(ConfigReader& text, double rope_theta, Json* fields) {
   text.RequireBool("mtp_use_dedicated_embeddings", false);
   const Json* object = text.Find("mtp");
   std::int64_t layers = 0;

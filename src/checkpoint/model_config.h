@@ -19,7 +19,6 @@ namespace kv8 {
 /// key, kMismatch for values that contradict each other; each names the key. `fields`, unless null,
 /// gets every value that was looked at, by its key ("rms_norm_eps", "rope_parameters.rope_theta"):
 /// what the forward pass depends on beside the weights.
-Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where,
-                                Json* fields = nullptr);
+Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json* fields = nullptr);
 
 }  // namespace kv8
