@@ -146,8 +146,9 @@ TEST(WeightsRecord, RoundTrips) {
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->stamp, record.stamp);
   EXPECT_EQ(read->sha256, record.sha256);
-  for (const auto& [key, value] : WeightsRecordToJson(record).items()) {
-    Json bad = WeightsRecordToJson(record);
+  const Json json = WeightsRecordToJson(record);
+  for (const auto& [key, value] : json.items()) {
+    Json bad = json;
     bad[key] = -1;
     EXPECT_FALSE(ParseWeightsRecord(bad, "r.json").ok()) << key;
   }
