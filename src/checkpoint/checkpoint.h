@@ -47,8 +47,8 @@ class Checkpoint {
   /// Every shard that the index names, in the order in which it names them first.
   const std::vector<SafetensorsFile>& files() const { return files_; }
   /// Asks the file system, without reading, whether every shard is the file that was opened: the
-  /// maps show what others write into it. Errors: kMismatch for one that changed, was replaced or
-  /// is gone; kIo.
+  /// maps show what others write into it. Errors: kIo for one that changed, was replaced or is
+  /// gone.
   Result<void> CheckUnchanged() const;
   /// Canonical name -> view, sorted.
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }

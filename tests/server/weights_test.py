@@ -25,6 +25,7 @@ class WeightsTest(unittest.TestCase):
         with Client(server.port) as client:
             status, _, answer = client.send(completion(100, model=model.name)).answer()
         self.assertEqual(status, 500, answer)
+        self.assertNotIn(str(root).encode(), answer)  # server paths stay on the server
         self.assertEqual(server.wait(), 1)
         self.assertIn(f"{shard}: the weights changed while they were in use", server.log())
 
