@@ -25,7 +25,8 @@ function(kv8_test name)
   if(ARG_SEPARATE)
     set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300
+    ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
 endfunction()
 
 # kv8_bench(<name> SOURCES ... DEPENDS <folders>...): one Google Benchmark program.

@@ -7,6 +7,7 @@
 #include "calib/calibrate_model.h"
 #include "commands.h"
 #include "engine_flags.h"
+#include "hash_progress.h"
 #include "interrupt.h"
 #include "output.h"
 
@@ -104,6 +105,7 @@ std::string ToText(const CalibrationReport& report, const std::filesystem::path&
 Result<CalibrationReport> Measure(const CalibrateOptions& options) {
   CalibrationOptions calibration = options.calibration;
   calibration.save_interval = std::chrono::seconds(options.save_seconds);
+  if (!options.quiet) calibration.hash.progress = ShowHashing();
   CatchInterrupts();
   ProgressPrinter printer;
   const CalibrationModel model{.dir = options.model,

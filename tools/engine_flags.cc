@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "command.h"
+#include "hash_progress.h"
 
 namespace kv8 {
 namespace {
@@ -33,6 +34,21 @@ KvDType DTypeOf(const std::string& name) {
   return entry->dtype;
 }
 
+/// Values that an E4M3 cache clipped at its largest code or stored as 0, all layers, K and V.
+struct Loss {
+  std::uint64_t saturated = 0;
+  std::uint64_t flushed = 0;
+};
+
+Loss LossOf(const KvCacheInfo& info) {
+  Loss loss;
+  for (const KvCacheInfo::Layer& layer : info.layers) {
+    loss.saturated += layer.saturated_k + layer.saturated_v;
+    loss.flushed += layer.flushed_k + layer.flushed_v;
+  }
+  return loss;
+}
+
 }  // namespace
 
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
@@ -47,6 +63,33 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
   app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
       ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();
+}
+
+void NoteBinding(WeightsBinding weights, const std::vector<std::string>& accepted_lineage,
+                 const NoteSink& note) {
+  if (weights == WeightsBinding::kTrusted) {
+    note(
+        "the weights were not compared with those that the scales were measured on "
+        "(--trust-weights)");
+  }
+  if (weights == WeightsBinding::kUnbound) {
+    note("the scales do not state which weights they were measured on, so that was not checked");
+  }
+  if (!accepted_lineage.empty()) {
+    note(
+        fmt::format("the scales were measured on another checkpoint (--accept-lineage); it "
+                    "differs in: {}",
+                    fmt::join(accepted_lineage, ", ")));
+  }
+}
+
+void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights) {
+  app.add_flag("--accept-lineage", accept_lineage,
+               "Use scales that were measured on another checkpoint, such as this one before its "
+               "fine-tuning; the output says in what the two differ");
+  app.add_flag("--trust-weights", trust_weights,
+               "Do not read all weights once to compare them with those that the scales were "
+               "measured on; the output says so");
 }
 
 void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
@@ -66,9 +109,11 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
                  "Bytes for the cache; default: what --max-model-len needs")
       ->check(WholeNumberWithin(1, INT64_MAX));
   AddDeviceFlags(app, flags.device);
+  AddLineageFlags(app, flags.accept_lineage, flags.trust_weights);
 }
 
-Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens) {
+Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens,
+                                           const NoteSink& note) {
   EngineOptions options;
   options.model = flags.model;
   if (!flags.scale_pack.empty()) options.scale_pack = flags.scale_pack;
@@ -82,7 +127,13 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.device = flags.device.kind();
   options.threads = flags.device.threads;
   options.backend = flags.device.backend;
-  return Engine::Create(options);
+  options.accept_lineage = flags.accept_lineage;
+  options.trust_weights = flags.trust_weights;
+  options.hash_progress = ShowHashing(note);
+  KV8_ASSIGN_OR_RETURN(auto engine, Engine::Create(options));
+  const KvCacheInfo cache = engine->kv_cache();
+  NoteBinding(cache.weights_binding, cache.accepted_lineage, note);
+  return engine;
 }
 
 Json KvCacheJson(const KvCacheInfo& info) {
@@ -91,7 +142,9 @@ Json KvCacheJson(const KvCacheInfo& info) {
     layers.push_back({{"layer", layer.layer},
                       {"draft", layer.draft},
                       {"saturated_k", layer.saturated_k},
-                      {"saturated_v", layer.saturated_v}});
+                      {"saturated_v", layer.saturated_v},
+                      {"flushed_k", layer.flushed_k},
+                      {"flushed_v", layer.flushed_v}});
   }
   return {{"dtype", KvDTypeName(info.dtype)},
           {"block_tokens", info.block_tokens},
@@ -101,14 +154,16 @@ Json KvCacheJson(const KvCacheInfo& info) {
           {"index_bytes", info.index_bytes},
           {"state_bytes", info.state_bytes},
           {"scale_pack_id", info.scale_pack_id.empty() ? Json() : Json(info.scale_pack_id)},
-          {"saturated", SaturatedValues(info)},
+          {"weights", Name(info.weights_binding)},
+          {"accepted_lineage", info.accepted_lineage},
+          {"saturated", LossOf(info).saturated},
+          {"flushed", LossOf(info).flushed},
           {"layers", std::move(layers)}};
 }
 
-std::uint64_t SaturatedValues(const KvCacheInfo& info) {
-  std::uint64_t sum = 0;
-  for (const KvCacheInfo::Layer& layer : info.layers) sum += layer.saturated_k + layer.saturated_v;
-  return sum;
+std::string LossText(const KvCacheInfo& info) {
+  const Loss loss = LossOf(info);
+  return fmt::format("{} values clipped, {} stored as 0", loss.saturated, loss.flushed);
 }
 
 const char* KvDTypeName(KvDType dtype) {

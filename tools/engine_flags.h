@@ -7,10 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "kv8/engine.h"
 #include "kv8/error.h"
+#include "output.h"
 
 namespace kv8 {
 
@@ -37,21 +39,32 @@ struct EngineFlags {
   int max_num_seqs = 1;
   std::int64_t prefix_cache_memory = 0;
   bool cache_generated = false;
+  bool accept_lineage = false;
+  bool trust_weights = false;
 };
 
 /// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory and those of
-/// AddDeviceFlags.
+/// AddDeviceFlags and AddLineageFlags.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags);
 
+/// Declares --accept-lineage and --trust-weights.
+void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights);
+
 /// An engine for max_num_seqs sequences of `needed_tokens` (0: the checkpoint's limit), unless
-/// --max-model-len says otherwise. Errors: those of Engine::Create.
-Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens);
+/// --max-model-len says otherwise. Progress of hashing weights, and what was not checked, go to
+/// `note`. Errors: those of Engine::Create.
+Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens,
+                                           const NoteSink& note = Note);
+
+/// Says what the scales were not checked for, or what was accepted.
+void NoteBinding(WeightsBinding weights, const std::vector<std::string>& accepted_lineage,
+                 const NoteSink& note = Note);
 
 /// The `kv_cache` object of the output.
 Json KvCacheJson(const KvCacheInfo& info);
 
-/// Values clipped at the largest E4M3 code, all layers, K and V.
-std::uint64_t SaturatedValues(const KvCacheInfo& info);
+/// What the cache made of the values, for a summary: "0 values clipped, 12 stored as 0".
+std::string LossText(const KvCacheInfo& info);
 
 /// The name of `dtype` on the command line and in JSON.
 const char* KvDTypeName(KvDType dtype);

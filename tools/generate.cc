@@ -76,12 +76,11 @@ Json SpeculationJson(const SpeculationStats& stats, int speculative_tokens) {
 std::string Summary(const Completion& completion, const KvCacheInfo& cache) {
   const Timings& timings = completion.timings;
   return fmt::format(
-      "{} prompt tokens at {:.0f}/s, {} tokens at {:.0f}/s, {} ({}; {} bytes per token, {} values "
-      "clipped)",
+      "{} prompt tokens at {:.0f}/s, {} tokens at {:.0f}/s, {} ({}; {} bytes per token, {})",
       completion.usage.prompt_tokens, timings.prefill_tokens_per_second,
       completion.usage.completion_tokens, timings.decode_tokens_per_second,
       FinishReasonName(completion.choices[0].finish_reason), KvDTypeName(cache.dtype),
-      cache.bytes_per_token, SaturatedValues(cache));
+      cache.bytes_per_token, LossText(cache));
 }
 
 /// Runs the request; text goes to standard output as it comes unless JSON was asked for.

@@ -5,11 +5,15 @@
 #include <array>
 #include <map>
 
+#include "base/file.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite.h"
 #include "commands.h"
+#include "engine_flags.h"
+#include "hash_progress.h"
 #include "output.h"
 #include "scalepack/kv_scales.h"
+#include "scalepack/scale_names.h"
 
 namespace kv8 {
 namespace {
@@ -17,6 +21,7 @@ namespace {
 struct InspectOptions {
   std::filesystem::path dir;
   bool check_finite = false;
+  LineageOptions lineage;
   bool json = false;
 };
 
@@ -176,7 +181,16 @@ Json ToJson(const std::vector<LayerScales>& layers) {
   return out;
 }
 
-Json ToJson(const Checkpoint& checkpoint, bool checked_finite) {
+/// What a run with these scales would say of them; null without scales.
+Json BindingJson(const std::optional<KvScales>& scales) {
+  if (!scales) return Json();
+  return {{"scale_pack_id", scales->pack_id},
+          {"weights", Name(scales->lineage.weights)},
+          {"accepted_lineage", scales->lineage.accepted}};
+}
+
+Json ToJson(const Checkpoint& checkpoint, const std::optional<KvScales>& scales,
+            bool checked_finite) {
   const TensorTotals totals = TotalsOf(checkpoint);
   Json bytes = Json::object();
   for (const TokenBytes& row : BytesPerToken(checkpoint.config())) {
@@ -195,6 +209,7 @@ Json ToJson(const Checkpoint& checkpoint, bool checked_finite) {
                 {"by_owner", ToJson(totals.by_owner)}}},
               {"quantisation", "none"},
               {"kv_scales", ToJson(ListKvScales(checkpoint))},
+              {"kv_scales_binding", BindingJson(scales)},
               {"bytes_per_token", std::move(bytes)}};
   if (checked_finite) out["finite"] = true;
   return out;
@@ -227,7 +242,7 @@ std::string TensorText(const TensorTotals& totals) {
   return out + "quantisation: none\n";
 }
 
-std::string ScaleText(const Checkpoint& checkpoint) {
+std::string ScaleText(const Checkpoint& checkpoint, const std::optional<KvScales>& scales) {
   const auto layers = ListKvScales(checkpoint);
   const auto total = checkpoint.config().KvLayerNumbers().size();
   std::string out =
@@ -242,6 +257,9 @@ std::string ScaleText(const Checkpoint& checkpoint) {
                        layer.draft ? "draft" : fmt::format("layer {}", layer.layer), *layer.k,
                        *layer.v, layer.file);
   }
+  if (scales) {
+    out += fmt::format("  pack {}, weights {}\n", scales->pack_id, Name(scales->lineage.weights));
+  }
   return out;
 }
 
@@ -255,21 +273,40 @@ std::string TokenBytesText(const ModelSpec& config) {
   return out;
 }
 
-std::string ToText(const Checkpoint& checkpoint, bool checked_finite) {
+std::string ToText(const Checkpoint& checkpoint, const std::optional<KvScales>& scales,
+                   bool checked_finite) {
   return checkpoint.dir().string() + "\n" + ModelText(checkpoint.config()) +
-         TensorText(TotalsOf(checkpoint)) + ScaleText(checkpoint) +
+         TensorText(TotalsOf(checkpoint)) + ScaleText(checkpoint, scales) +
          TokenBytesText(checkpoint.config()) + (checked_finite ? "every value is finite\n" : "");
+}
+
+/// The scales as a run would load them, if there is a sign of any.
+Result<std::optional<KvScales>> LoadScales(const Checkpoint& checkpoint,
+                                           const LineageOptions& lineage) {
+  const auto layers = ListKvScales(checkpoint);
+  const bool any =
+      PathExists(checkpoint.dir() / kProvenanceFile) ||
+      std::ranges::any_of(layers, [](const auto& layer) { return !layer.file.empty(); });
+  if (!any) return std::optional<KvScales>();
+  KV8_ASSIGN_OR_RETURN(KvScales scales,
+                       LoadKvScales(checkpoint, std::nullopt, /*need_draft=*/false, lineage));
+  NoteBinding(scales.lineage.weights, scales.lineage.accepted);
+  return std::optional(std::move(scales));
 }
 
 Result<void> Inspect(const InspectOptions& options) {
   KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(options.dir));
+  // What a run would refuse is refused here, by the same functions in the same order.
+  KV8_ASSIGN_OR_RETURN(const auto scales, LoadScales(checkpoint, options.lineage));
+  const EngineOptions run{.model = options.dir};
+  if (auto plan = Engine::Plan(run); !plan.ok()) return std::move(plan).error();
   if (options.check_finite) {
     for (const auto& [name, view] : checkpoint.tensors()) {
       KV8_RETURN_IF_ERROR(CheckFinite(view, name, checkpoint.FileOf(name).string()));
     }
   }
-  return options.json ? WriteJson(ToJson(checkpoint, options.check_finite))
-                      : WriteText(ToText(checkpoint, options.check_finite));
+  return options.json ? WriteJson(ToJson(checkpoint, scales, options.check_finite))
+                      : WriteText(ToText(checkpoint, scales, options.check_finite));
 }
 
 }  // namespace
@@ -281,6 +318,8 @@ CommandRun SetUpInspect(CLI::App& app) {
       ->check(NotEmpty());
   app.add_flag("--check-finite", options->check_finite,
                "Also read every weight and refuse NaN and infinity");
+  options->lineage.hash.progress = ShowHashing();
+  AddLineageFlags(app, options->lineage.accept, options->lineage.hash.recorded_only);
   AddJsonFlag(app, options->json);
   return [options] { return Inspect(*options); };
 }

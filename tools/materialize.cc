@@ -6,6 +6,7 @@
 #include <string>
 
 #include "commands.h"
+#include "hash_progress.h"
 #include "output.h"
 #include "scalepack/materialize.h"
 
@@ -23,7 +24,8 @@ Json ToJson(const MaterializeSummary& view, const std::filesystem::path& output)
           {"artifact_id", view.artifact_id},
           {"target_scales", view.target_scales},
           {"draft_scales", view.draft_scales},
-          {"merged_index_sha256", view.merged_index_sha256}};
+          {"merged_index_sha256", view.merged_index_sha256},
+          {"accepted_lineage", view.lineage.accepted}};
 }
 
 std::string ToText(const MaterializeSummary& view, const std::filesystem::path& output) {
@@ -33,6 +35,7 @@ std::string ToText(const MaterializeSummary& view, const std::filesystem::path& 
 
 Result<void> RunMaterialize(MaterializeFlags flags) {
   if (!flags.draft_report.empty()) flags.request.draft_report = flags.draft_report;
+  flags.request.lineage.hash.progress = ShowHashing();
   KV8_ASSIGN_OR_RETURN(const MaterializeSummary view, Materialize(flags.request));
   const std::filesystem::path& output = flags.request.output_dir;
   return flags.json ? WriteJson(ToJson(view, output)) : WriteText(ToText(view, output));
@@ -56,6 +59,9 @@ CommandRun SetUpMaterialize(CLI::App& app) {
   app.add_option("--draft-report", flags->draft_report,
                  "Report of `kv8 calibrate` with the draft's ranges, for a pack without them")
       ->check(NotEmpty());
+  app.add_flag("--accept-lineage", request.lineage.accept,
+               "Take a pack that was measured on another checkpoint, such as this one before its "
+               "fine-tuning; the view's provenance says in what the two differ");
   AddJsonFlag(app, flags->json);
   return [flags] { return RunMaterialize(*flags); };
 }

@@ -1,6 +1,7 @@
 // Standard output and standard error of the subcommands.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "base/json.h"
@@ -18,5 +19,7 @@ Result<void> WriteJson(const Json& json);
 
 /// Writes one line to standard error: progress, or something the user should know.
 void Note(std::string_view line);
+/// Where such lines go instead, where standard error belongs to a log.
+using NoteSink = std::function<void(std::string_view line)>;
 
 }  // namespace kv8

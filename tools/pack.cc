@@ -6,6 +6,7 @@
 #include <string>
 
 #include "commands.h"
+#include "hash_progress.h"
 #include "output.h"
 #include "scalepack/pack_writer.h"
 
@@ -35,7 +36,8 @@ std::string ToText(const PackSummary& pack, const std::filesystem::path& output)
 Result<void> Pack(const PackFlags& flags) {
   KV8_ASSIGN_OR_RETURN(const CalibrationReport report, ReadReport(flags.report));
   KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(flags.model));
-  const PackOptions options{.repo_id = flags.repo_id, .hook = {}};
+  const PackOptions options{
+      .repo_id = flags.repo_id, .hook = {}, .hash = {.progress = ShowHashing()}};
   KV8_ASSIGN_OR_RETURN(const PackSummary pack,
                        WritePack(report, checkpoint, flags.output, options));
   if (pack.draft_scales == 0 && checkpoint.config().draft) {

@@ -68,9 +68,9 @@ Result<void> ScoreText(const ScoreOptions& options) {
                   "mean nll         {:.4f}\n"
                   "perplexity       {:.3f}\n"
                   "seconds          {:.2f}\n"
-                  "kv cache         {}, {} bytes per token, {} values clipped\n",
+                  "kv cache         {}, {} bytes per token, {}\n",
                   ids.size(), mean, std::exp(mean), score.seconds, KvDTypeName(cache.dtype),
-                  cache.bytes_per_token, SaturatedValues(cache)));
+                  cache.bytes_per_token, LossText(cache)));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -90,9 +91,16 @@ Result<void> Serve(ServeOptions options) {
   Log log(options.log_level, options.log_format);
   // The address comes first: a port that is taken must not cost the time of loading a model.
   KV8_ASSIGN_OR_RETURN(const auto server, HttpServer::Create(options.http, log));
-  KV8_ASSIGN_OR_RETURN(auto engine, OpenEngine(options.engine, 0));
+  const NoteSink note = [&log](std::string_view line) { log.Write(LogLevel::kWarning, line); };
+  KV8_ASSIGN_OR_RETURN(auto engine, OpenEngine(options.engine, 0, note));
   if (UsesDefaults(options)) TellDefaults(engine->model(), log);
-  EngineService service(std::move(engine), {.max_requests = options.max_queued});
+  std::optional<Error> failure;  // read once the engine's thread has ended
+  const auto stop = [&](const Error& error) {
+    failure = error;
+    server->Shutdown();
+  };
+  EngineService service(std::move(engine),
+                        {.max_requests = options.max_queued, .on_failure = stop});
   KV8_ASSIGN_OR_RETURN(const auto api,
                        openai::Api::Create(service, {.model_dir = options.engine.model,
                                                      .model_names = options.served_model_names,
@@ -106,6 +114,7 @@ Result<void> Serve(ServeOptions options) {
   server->Run();
   service.Stop();  // before what its answers use goes
   log.Write(LogLevel::kInfo, "stopped");
+  if (failure) return *failure;
   return {};
 }
 

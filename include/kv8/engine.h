@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,14 @@ struct EngineOptions {
   std::filesystem::path model;                      // checkpoint or materialized view
   std::optional<std::filesystem::path> scale_pack;  // only with kE4M3
   KvDType kv_dtype = KvDType::kFp16;
+  /// Runs on a checkpoint that differs from the one the scales were measured on (a fine-tune,
+  /// another quantisation); KvCacheInfo::accepted_lineage then says in what. Only with kE4M3.
+  bool accept_lineage = false;
+  /// Takes weights whose hash is not recorded for the right ones instead of reading them all once;
+  /// KvCacheInfo::weights_binding says so. Only with kE4M3.
+  bool trust_weights = false;
+  /// Told the bytes done and in all while the weights are hashed; false stops. May be empty.
+  std::function<bool(std::uint64_t done, std::uint64_t all)> hash_progress;
   int speculative_tokens = 0;  // drafts per step by the checkpoint's own head, 0 to 5
   DraftSampling draft_sampling = DraftSampling::kGreedy;
 
@@ -62,8 +71,10 @@ struct KvCacheInfo {
     bool draft = false;
     float k_scale = 1;  // real K = code * k_scale; 1 without kE4M3
     float v_scale = 1;
-    std::uint64_t saturated_k = 0;
+    std::uint64_t saturated_k = 0;  // values clipped at the largest code
     std::uint64_t saturated_v = 0;
+    std::uint64_t flushed_k = 0;  // values other than 0 that the codes took for 0
+    std::uint64_t flushed_v = 0;
   };
   KvDType dtype = KvDType::kFp16;
   std::int64_t block_tokens = kKvBlockTokens;
@@ -75,6 +86,8 @@ struct KvCacheInfo {
   std::int64_t index_bytes = 0;    // of the index pools
   std::int64_t state_bytes = 0;    // recurrent state of one sequence
   std::string scale_pack_id;       // empty without kE4M3
+  WeightsBinding weights_binding = WeightsBinding::kNone;
+  std::vector<std::string> accepted_lineage;  // names of what differs; see EngineOptions
   std::vector<Layer> layers;
 };
 
@@ -156,6 +169,9 @@ class Engine {
   /// of each position. Errors: as Submit.
   Result<Score> ScoreTokens(std::span<const TokenId> ids, int top_logprobs = 0);
 
+  /// What ended the engine for good: a device that failed, a weight file that changed in use. Every
+  /// request ends with it.
+  const std::optional<Error>& failure() const;
   const ModelInfo& model() const;
   const MemoryPlan& memory() const;
   KvCacheInfo kv_cache() const;

@@ -43,6 +43,7 @@ struct EngineStatistics {
   std::uint64_t free_blocks = 0;
   std::uint64_t cached_blocks = 0;     // held by the prefix cache, alone or not
   std::uint64_t saturated_values = 0;  // clipped so far, all layers, K and V
+  std::uint64_t flushed_values = 0;    // stored as 0 though they were not
 
   // Steps.
   std::uint64_t steps = 0;

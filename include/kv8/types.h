@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace kv8 {
 
@@ -14,6 +15,29 @@ enum class KvDType {
   kE4M3,  // 8 bits and one calibrated scale per layer and side: real = code * scale
   kFp32,  // for comparison with reference values
 };
+
+/// How the weights in use were compared with those that the scales were measured on.
+enum class WeightsBinding {
+  kNone,     // no scales are in use
+  kChecked,  // by the hash of every shard, computed now or recorded before
+  kTrusted,  // not at all: the user vouched for them
+  kUnbound,  // the scales do not state a hash of the weights
+};
+
+/// "none", "checked", "trusted", "unbound".
+constexpr std::string_view Name(WeightsBinding binding) {
+  switch (binding) {
+    case WeightsBinding::kNone:
+      return "none";
+    case WeightsBinding::kChecked:
+      return "checked";
+    case WeightsBinding::kTrusted:
+      return "trusted";
+    case WeightsBinding::kUnbound:
+      return "unbound";
+  }
+  return "";
+}
 
 /// Where the model runs.
 enum class DeviceKind { kCpu, kCuda };

@@ -32,8 +32,19 @@ class Descriptor {
   int fd_;
 };
 
-/// Opens a regular file for reading and tells its size.
-Result<std::pair<int, std::uint64_t>> OpenRegular(const std::filesystem::path& path) {
+FileStamp StampFrom(const struct stat& info) {
+  const auto nanoseconds = [](const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .size = static_cast<std::uint64_t>(info.st_size),
+          .modified_ns = nanoseconds(info.st_mtim),
+          .changed_ns = nanoseconds(info.st_ctim)};
+}
+
+/// Opens a regular file for reading and tells its stamp.
+Result<std::pair<int, FileStamp>> OpenRegular(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a FIFO by mistake must not hang; it has no effect on regular files.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return SystemError(path, "open", errno);
@@ -47,7 +58,7 @@ Result<std::pair<int, std::uint64_t>> OpenRegular(const std::filesystem::path& p
     ::close(fd);
     return Error{Code::kInvalidArgument, "not a regular file", path.string(), "name a file"};
   }
-  return std::pair{fd, static_cast<std::uint64_t>(info.st_size)};
+  return std::pair{fd, StampFrom(info)};
 }
 
 Result<void> WriteAll(int fd, const std::filesystem::path& path, std::string_view content) {
@@ -126,12 +137,13 @@ Result<void> CheckNewOutput(const std::filesystem::path& path) {
 Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t max_bytes) {
   KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
   const Descriptor fd(opened.first);
-  if (opened.second > max_bytes) {
+  const std::uint64_t size = opened.second.size;
+  if (size > max_bytes) {
     return Error{Code::kResourceExhausted,
-                 fmt::format("{} bytes; at most {} are read", opened.second, max_bytes),
-                 path.string(), "check that this is the right file"};
+                 fmt::format("{} bytes; at most {} are read", size, max_bytes), path.string(),
+                 "check that this is the right file"};
   }
-  std::string content(opened.second, '\0');
+  std::string content(size, '\0');
   std::size_t done = 0;
   while (done < content.size()) {
     const ssize_t n = ::read(fd.get(), content.data() + done, content.size() - done);
@@ -153,25 +165,40 @@ Result<std::FILE*> OpenStream(const std::filesystem::path& path) {
   return SystemError(path, "open", number);
 }
 
+bool FileStamp::SameContent(const FileStamp& other) const {
+  FileStamp same = *this;
+  same.changed_ns = other.changed_ns;
+  return same == other;
+}
+
+Result<FileStamp> StampOf(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return SystemError(path, "stat", errno);
+  return StampFrom(info);
+}
+
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
   const Descriptor fd(opened.first);
-  if (opened.second == 0) return MappedFile(path, nullptr, 0);
-  void* data = ::mmap(nullptr, opened.second, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  const FileStamp& stamp = opened.second;
+  if (stamp.size == 0) return MappedFile(path, stamp, nullptr);
+  void* data = ::mmap(nullptr, stamp.size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (data == MAP_FAILED) return SystemError(path, "map", errno);
-  return MappedFile(path, static_cast<const std::byte*>(data), opened.second);
+  return MappedFile(path, stamp, static_cast<const std::byte*>(data));
 }
 
-MappedFile::MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size)
-    : path_(std::move(path)), data_(data), size_(size) {}
+MappedFile::MappedFile(std::filesystem::path path, const FileStamp& stamp, const std::byte* data)
+    : path_(std::move(path)), stamp_(stamp), data_(data), size_(stamp.size) {}
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
+      stamp_(other.stamp_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(stamp_, other.stamp_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;

@@ -31,6 +31,22 @@ Result<std::string> ReadFile(const std::filesystem::path& path, std::uint64_t ma
 /// kInvalidArgument for what is not a regular file.
 Result<std::FILE*> OpenStream(const std::filesystem::path& path);
 
+/// What tells, without reading it, whether a file is still the one it was.
+struct FileStamp {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;
+  std::int64_t modified_ns = 0;  // of the content; whoever writes it can set this back
+  std::int64_t changed_ns = 0;   // of anything, links and permissions too; nobody can set it
+
+  bool operator==(const FileStamp&) const = default;
+  /// Equal but for changed_ns: a new link to a file does not change what it holds.
+  bool SameContent(const FileStamp& other) const;
+};
+
+/// The stamp of the file that `path` leads to. Errors: kNotFound, kIo.
+Result<FileStamp> StampOf(const std::filesystem::path& path);
+
 /// A read-only, private memory map of a whole regular file. Move-only; unmaps itself.
 class MappedFile {
  public:
@@ -43,11 +59,14 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
+  /// As it was when the file was opened.
+  const FileStamp& stamp() const { return stamp_; }
 
  private:
-  MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size);
+  MappedFile(std::filesystem::path path, const FileStamp& stamp, const std::byte* data);
 
   std::filesystem::path path_;
+  FileStamp stamp_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

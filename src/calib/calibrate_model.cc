@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/output_path.h"
 #include "calib/report_output.h"
 #include "model/loaded_model.h"
 
@@ -12,6 +13,7 @@ Result<CalibrationReport> CalibrateModel(const CalibrationModel& model,
                                          const CalibrationOptions& options,
                                          const ProgressFn& progress) {
   KV8_RETURN_IF_ERROR(CheckReportOutput(options.output));
+  KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(options.output, model.dir));
   // The source's cache type stays out of it: both passes make caches of their own.
   KV8_ASSIGN_OR_RETURN(const LoadedModel loaded,
                        LoadedModel::Open({.dir = model.dir, .with_draft = std::nullopt}));

@@ -16,7 +16,8 @@ struct CalibrationModel {
   int threads = 0;      // 0: one per hardware thread
 };
 
-/// Opens everything and runs Calibrate. Errors: those of CheckReportOutput, first of all;
+/// Opens everything and runs Calibrate. Errors: those of CheckReportOutput and
+/// CheckOutsideCheckpoint, first of all;
 /// LoadedModel::Open, Tokenizer::Load and Calibrate.
 Result<CalibrationReport> CalibrateModel(const CalibrationModel& model,
                                          const CalibrationOptions& options,

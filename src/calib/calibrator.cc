@@ -36,8 +36,9 @@ Result<Json> IdentityOf(const CalibrationInputs& inputs, const CalibrationOption
   for (const CorpusFile& file : files) corpus.push_back(file.sha256);
   return Json{{"config_sha256", config},
               {"tokenizer_sha256", tokenizer},
-              {"index_sha256", report.index_sha256},
-              {"kv_weights_sha256", report.kv_weights_sha256},
+              {"index_sha256", report.base.index_sha256},
+              {"kv_weights_sha256", report.base.kv_weights_sha256},
+              {"weights_sha256", report.base.weights_sha256},
               {"corpus_sha256", corpus},
               {"op_backend",
                inputs.device == DeviceKind::kCuda ? "cuda " + inputs.backend : inputs.backend},
@@ -67,12 +68,12 @@ Result<void> CheckOptions(const CalibrationInputs& inputs, const CalibrationOpti
   return CheckReportOutput(options.output);
 }
 
-CalibrationReport EmptyReport(const CalibrationInputs& inputs,
-                              const std::vector<CorpusFile>& files) {
+Result<CalibrationReport> EmptyReport(const CalibrationInputs& inputs,
+                                      const std::vector<CorpusFile>& files,
+                                      const WeightsHashOptions& hash) {
   const Checkpoint& checkpoint = inputs.model.checkpoint();
   CalibrationReport report;
-  report.index_sha256 = checkpoint.index_sha256();
-  report.kv_weights_sha256 = checkpoint.KvWeightsSha256();
+  KV8_ASSIGN_OR_RETURN(report.base, LineageOf(checkpoint, hash));
   report.layer_prefix = checkpoint.layer_prefix();
   report.target_layers = checkpoint.config().layer_count();
   for (const CorpusFile& file : files) report.corpus_sha256.push_back(file.sha256);
@@ -113,7 +114,7 @@ class Run {
   /// Reads the unfinished run if there is one, checks the corpus, and saves: a disk that takes no
   /// file is found now.
   Result<void> Start() {
-    state_.report = EmptyReport(inputs_, files_);
+    KV8_ASSIGN_OR_RETURN(state_.report, EmptyReport(inputs_, files_, options_.hash));
     KV8_ASSIGN_OR_RETURN(identity_, IdentityOf(inputs_, options_, files_, state_.report));
     if (!options_.restart) {
       KV8_ASSIGN_OR_RETURN(auto saved, LoadPartial(PartialPath(options_.output), identity_));

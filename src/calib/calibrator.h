@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "calib/progress.h"
+#include "checkpoint/weights_hash.h"
 #include "kv8/error.h"
 #include "model/loaded_model.h"
 #include "scalepack/calibration_report.h"
@@ -39,6 +40,7 @@ struct CalibrationOptions {
   std::optional<std::uint64_t> saturation_tokens;
   bool restart = false;                    // forget an unfinished run
   std::chrono::seconds save_interval{30};  // 0: after every document
+  WeightsHashOptions hash;                 // of the weights, which the report is bound to
 };
 
 /// Called before a pass and after every few hundred tokens of it. False stops the run; it can go on

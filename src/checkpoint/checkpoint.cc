@@ -75,7 +75,7 @@ Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& dir) {
 Result<void> Checkpoint::ReadConfigs() {
   const auto path = dir_ / "config.json";
   KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
-  KV8_ASSIGN_OR_RETURN(config_, ReadModelSpec(json, path.string()));
+  KV8_ASSIGN_OR_RETURN(config_, ReadModelSpec(json, path.string(), &config_fields_));
   const auto generation = dir_ / "generation_config.json";
   if (PathExists(generation)) {
     KV8_ASSIGN_OR_RETURN(const Json file, ReadJsonFile(generation, kMaxConfigBytes));
@@ -172,6 +172,17 @@ Result<TensorView> Checkpoint::Get(std::string_view canonical_name,
 std::filesystem::path Checkpoint::FileOf(std::string_view canonical_name) const {
   const auto found = origins_.find(canonical_name);
   return found == origins_.end() ? std::filesystem::path() : files_[found->second.file].path();
+}
+
+Result<void> Checkpoint::CheckUnchanged() const {
+  for (const SafetensorsFile& file : files_) {
+    const auto now = StampOf(file.path());
+    if (now.ok() && now->SameContent(file.stamp())) continue;
+    const std::string how = now.ok() ? "changed" : "went";
+    return Error{Code::kIo, fmt::format("the weights {} while they were in use", how),
+                 file.path().string(), "start again once nobody writes to the checkpoint"};
+  }
+  return {};
 }
 
 std::string Checkpoint::KvWeightsSha256() const {

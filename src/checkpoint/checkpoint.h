@@ -42,6 +42,14 @@ class Checkpoint {
                          std::span<const std::int64_t> shape) const;
   /// Shard file that holds the tensor; for messages.
   std::filesystem::path FileOf(std::string_view canonical_name) const;
+  /// Every value of config.json that was looked at, by its key; see ReadModelSpec.
+  const Json& config_fields() const { return config_fields_; }
+  /// Every shard that the index names, in the order in which it names them first.
+  const std::vector<SafetensorsFile>& files() const { return files_; }
+  /// Asks the file system, without reading, whether every shard is the file that was opened: the
+  /// maps show what others write into it. Errors: kIo for one that changed, was replaced or is
+  /// gone.
+  Result<void> CheckUnchanged() const;
   /// Canonical name -> view, sorted.
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
 
@@ -71,6 +79,7 @@ class Checkpoint {
 
   std::filesystem::path dir_;
   ModelSpec config_;
+  Json config_fields_ = Json::object();
   std::vector<TokenId> stop_ids_;
   GenerationDefaults generation_;
   std::vector<SafetensorsFile> files_;

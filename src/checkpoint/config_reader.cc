@@ -17,7 +17,9 @@ std::optional<std::int64_t> IntegerOf(const Json& value) {
 
 const Json* ConfigReader::Find(std::string_view key) const {
   const auto found = object_.find(key);
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  if (found == object_.end() || found->is_null()) return nullptr;
+  if (fields_ != nullptr && !found->is_object()) (*fields_)[prefix_ + std::string(key)] = *found;
+  return &*found;
 }
 
 std::int64_t ConfigReader::Int(std::string_view key, std::int64_t min, std::int64_t max,

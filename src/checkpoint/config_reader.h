@@ -19,6 +19,10 @@ class ConfigReader {
  public:
   /// `where` names the source, e.g. "DIR/config.json: text_config".
   ConfigReader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {}
+  /// As above, and notes every value it finds in `fields`, which must outlive it, as
+  /// fields[prefix + key]. Objects are left to the readers of their members.
+  ConfigReader(const Json& object, std::string where, Json* fields, std::string prefix = {})
+      : object_(object), where_(std::move(where)), fields_(fields), prefix_(std::move(prefix)) {}
 
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
   /// The value, or nullptr when absent or null.
@@ -47,6 +51,8 @@ class ConfigReader {
  private:
   const Json& object_;
   std::string where_;
+  Json* fields_ = nullptr;
+  std::string prefix_;
   std::optional<Error> error_;
 };
 

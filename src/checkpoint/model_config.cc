@@ -101,7 +101,7 @@ double ReadRopeNumber(ConfigReader& text, ConfigReader* rope, std::string_view k
 }
 
 /// rope_theta and rotary_dim; refuses every rescaling of positions.
-Result<void> ReadRope(ConfigReader& text, QsaConfig& qsa) {
+Result<void> ReadRope(ConfigReader& text, QsaConfig& qsa, Json* fields) {
   text.RequireAbsent("rope_scaling", "kv8 implements rope_type \"default\" without scaling");
   const Json* object = text.Find("rope_parameters");
   if (object != nullptr && !object->is_object()) {
@@ -110,7 +110,7 @@ Result<void> ReadRope(ConfigReader& text, QsaConfig& qsa) {
   KV8_RETURN_IF_ERROR(text.status());
   std::optional<ConfigReader> rope;
   if (object != nullptr) {
-    rope.emplace(*object, text.WhereOf("rope_parameters"));
+    rope.emplace(*object, text.WhereOf("rope_parameters"), fields, "rope_parameters.");
     rope->RequireOneOf("rope_type", {"default"}, true);
     rope->RequireOneOf("type", {"default"}, true);
   }
@@ -129,7 +129,7 @@ Result<void> ReadRope(ConfigReader& text, QsaConfig& qsa) {
   return text.status();
 }
 
-Result<void> ReadQsa(ConfigReader& text, QsaConfig& qsa) {
+Result<void> ReadQsa(ConfigReader& text, QsaConfig& qsa, Json* fields) {
   text.RequireBool("attention_bias", false);
   qsa.query_heads = text.Extent("num_attention_heads", kMaxHeads);
   qsa.kv_heads = text.Extent("num_key_value_heads", kMaxHeads);
@@ -140,7 +140,7 @@ Result<void> ReadQsa(ConfigReader& text, QsaConfig& qsa) {
   const int budget = text.Extent("indexer_budget", kMaxPositions);
   qsa.block_tokens = text.Extent("indexer_compress_ratio", kMaxPositions);
   KV8_RETURN_IF_ERROR(text.status());
-  KV8_RETURN_IF_ERROR(ReadRope(text, qsa));
+  KV8_RETURN_IF_ERROR(ReadRope(text, qsa, fields));
   if (qsa.query_heads % qsa.kv_heads != 0) {
     text.Fail(Code::kMismatch, "num_attention_heads",
               fmt::format("is {}, not a multiple of num_key_value_heads {}", qsa.query_heads,
@@ -201,12 +201,12 @@ Result<void> ReadMoe(ConfigReader& text, MoeConfig& moe) {
 
 /// The `mtp` object, which repeats and refines the flat keys.
 Result<void> ReadMtpObject(const Json& object, std::string where, std::int64_t layers,
-                           double& rope_theta) {
+                           double& rope_theta, Json* fields) {
   if (!object.is_object()) {
     return Error{Code::kCorrupt, fmt::format("mtp is {}; must be an object", JsonText(object)),
                  std::move(where), "restore the file from the checkpoint's source"};
   }
-  ConfigReader reader(object, std::move(where));
+  ConfigReader reader(object, std::move(where), fields, "mtp.");
   const auto count = reader.Int("num_hidden_layers", 0, kMaxLayers, layers);
   if (count != layers) {
     reader.Fail(Code::kMismatch, "num_hidden_layers",
@@ -227,12 +227,12 @@ Result<void> ReadMtpObject(const Json& object, std::string where, std::int64_t l
 }
 
 /// The draft head's rope_theta, if there is a draft head.
-Result<std::optional<double>> ReadMtp(ConfigReader& text, double rope_theta) {
+Result<std::optional<double>> ReadMtp(ConfigReader& text, double rope_theta, Json* fields) {
   text.RequireBool("mtp_use_dedicated_embeddings", false);
   const Json* object = text.Find("mtp");
   std::int64_t layers = 0;
   if (!text.Has("mtp_num_hidden_layers") && object != nullptr && object->is_object()) {
-    ConfigReader reader(*object, text.WhereOf("mtp"));
+    ConfigReader reader(*object, text.WhereOf("mtp"), fields, "mtp.");
     layers = reader.Int("num_hidden_layers", 0, kMaxLayers, 0);
     KV8_RETURN_IF_ERROR(reader.status());
   } else {
@@ -244,7 +244,7 @@ Result<std::optional<double>> ReadMtp(ConfigReader& text, double rope_theta) {
   }
   KV8_RETURN_IF_ERROR(text.status());
   if (object != nullptr) {
-    KV8_RETURN_IF_ERROR(ReadMtpObject(*object, text.WhereOf("mtp"), layers, rope_theta));
+    KV8_RETURN_IF_ERROR(ReadMtpObject(*object, text.WhereOf("mtp"), layers, rope_theta, fields));
   }
   if (layers == 0) return std::optional<double>();
   return std::optional(rope_theta);
@@ -301,30 +301,31 @@ Result<void> RefuseUnsupported(ConfigReader& reader) {
 
 }  // namespace
 
-Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where) {
+Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json* fields) {
   const auto not_object = [where](std::string_view what) {
     return Error{Code::kCorrupt, fmt::format("{} is not a JSON object", what), std::string(where),
                  "restore the file from the checkpoint's source"};
   };
   if (!config.is_object()) return not_object("the configuration");
-  ConfigReader root(config, std::string(where));
+  ModelSpec out;
+  ConfigReader root(config, std::string(where), fields);
   root.RequireOneOf("model_type", {"qwen4_exp", "qwen4_exp_text"}, true);
   KV8_RETURN_IF_ERROR(RefuseUnsupported(root));
 
   const Json* nested = root.Find("text_config");
   if (nested != nullptr && !nested->is_object()) return not_object("text_config");
-  ConfigReader text = nested == nullptr ? root : ConfigReader(*nested, root.WhereOf("text_config"));
+  ConfigReader text =
+      nested == nullptr ? root : ConfigReader(*nested, root.WhereOf("text_config"), fields);
   KV8_RETURN_IF_ERROR(RefuseUnsupported(text));
 
-  ModelSpec out;
   KV8_ASSIGN_OR_RETURN(const std::vector<LayerKind> kinds, ReadTrunk(text, out));
-  KV8_RETURN_IF_ERROR(ReadQsa(text, out.qsa));
+  KV8_RETURN_IF_ERROR(ReadQsa(text, out.qsa, fields));
   KV8_RETURN_IF_ERROR(ReadGdn(text, out.gdn));
   KV8_RETURN_IF_ERROR(ReadMoe(text, out.moe));
   out.ple = ReadPleConfig(text, static_cast<int>(kinds.size()));
   KV8_RETURN_IF_ERROR(text.status());
   out.layers = NumberLayers(kinds, out);
-  KV8_ASSIGN_OR_RETURN(const auto draft_theta, ReadMtp(text, out.qsa.rope_theta));
+  KV8_ASSIGN_OR_RETURN(const auto draft_theta, ReadMtp(text, out.qsa.rope_theta, fields));
   if (draft_theta) {
     out.draft = LayerSpec{.number = out.layer_count(),
                           .kind = LayerKind::kQsa,

@@ -16,7 +16,9 @@ namespace kv8 {
 
 /// Reads the nested (`text_config`) or flat form; accepts every spelling of `layer_types` in use.
 /// Errors: kUnsupported for a value kv8 does not implement, kCorrupt for a missing or wrongly typed
-/// key, kMismatch for values that contradict each other; each names the key.
-Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where);
+/// key, kMismatch for values that contradict each other; each names the key. `fields`, unless null,
+/// gets every value that was looked at, by its key ("rms_norm_eps", "rope_parameters.rope_theta"):
+/// what the forward pass depends on beside the weights.
+Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json* fields = nullptr);
 
 }  // namespace kv8

@@ -39,6 +39,9 @@ class SafetensorsFile {
 
   const std::filesystem::path& path() const { return file_.path(); }
   const SafetensorsContent& content() const { return content_; }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
+  /// As it was when the file was opened.
+  const FileStamp& stamp() const { return file_.stamp(); }
 
  private:
   SafetensorsFile(MappedFile file, SafetensorsContent content)

@@ -18,7 +18,11 @@ Result<LoadedModel> Open(const EngineOptions& options) {
   return LoadedModel::Open({.dir = options.model,
                             .scale_pack = options.scale_pack,
                             .kv_dtype = options.kv_dtype,
-                            .with_draft = options.speculative_tokens > 0});
+                            .with_draft = options.speculative_tokens > 0,
+                            .lineage = {.accept = options.accept_lineage,
+                                        .hash = {.recorded_only = options.trust_weights,
+                                                 .threads = options.threads,
+                                                 .progress = options.hash_progress}}});
 }
 
 /// Nothing when the checkpoint has none: ids may do.
@@ -81,6 +85,10 @@ Result<Completion> Engine::Generate(const Request& request, const TokenCallback&
 
 Result<Score> Engine::ScoreTokens(std::span<const TokenId> ids, int top_logprobs) {
   return impl_->ScoreTokens(ids, top_logprobs);
+}
+
+const std::optional<Error>& Engine::failure() const {
+  return impl_->failure();
 }
 
 const ModelInfo& Engine::model() const {

@@ -82,6 +82,7 @@ Result<const Tokenizer*> Engine::Impl::FindTokenizer() const {
 
 Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
                                        DoneCallback on_done) {
+  if (failure_) return *failure_;
   KV8_RETURN_IF_ERROR(CheckRequest(request, limits_));
   const Tokenizer* tokenizer = nullptr;
   if (request.text || !request.stop.empty()) {
@@ -114,11 +115,12 @@ bool Engine::Impl::Step() {
   runner_.Run(plan_);
   statistics_.OnPlan(plan_);
   clock.ran = Clock::now();
-  if (!FailIfDeviceDid()) Commit(plan_);
+  LookForFailure();
+  if (!FailAllIfFailed()) Commit(plan_);
   clock.committed = Clock::now();
   if (speculator_) speculator_->Propose(plan_);
   clock.drafted = Clock::now();
-  if (!FailIfDeviceDid()) {
+  if (!FailAllIfFailed()) {
     scheduler_.CacheBlocks(plan_, keeps_, dropped_);
     runner_.KeepSnapshots(plan_, keeps_, dropped_);
   }
@@ -248,13 +250,21 @@ void Engine::Impl::Fail(RequestRecord& record, Error error) {
   FinishAll(record, FinishReason::kError);
 }
 
-/// Ends every request with what the executor says, if it says something: no result can be trusted,
+/// Once a step, before anything of it is handed out or kept. A look at a shard takes a microsecond.
+void Engine::Impl::LookForFailure() {
+  if (failure_) return;
+  if (auto weights = loaded_->checkpoint().CheckUnchanged(); !weights.ok()) {
+    failure_ = std::move(weights).error();
+  }
+}
+
+/// Ends every request with what failed for all of them, if something did: no result can be trusted,
 /// and none will come.
-bool Engine::Impl::FailIfDeviceDid() {
-  const std::optional<Error>& failure = runner_.executor().failure();
-  if (!failure) return false;
+bool Engine::Impl::FailAllIfFailed() {
+  if (!failure_) failure_ = runner_.executor().failure();
+  if (!failure_) return false;
   for (const auto& [id, record] : requests_) {
-    if (record->unfinished > 0) Fail(*record, *failure);
+    if (record->unfinished > 0) Fail(*record, *failure_);
   }
   return true;
 }
@@ -281,6 +291,7 @@ Result<Score> Engine::Impl::ScoreTokens(std::span<const TokenId> ids, int top_lo
   request.prompt.assign(ids.begin(), ids.end());
   request.max_tokens = 0;
   request.prompt_logprobs = top_logprobs;
+  if (failure_) return *failure_;
   KV8_RETURN_IF_ERROR(CheckRequest(request, limits_));
   Score score;
   std::optional<Completion> done;
@@ -309,7 +320,9 @@ KvCacheInfo Engine::Impl::kv_cache() const {
       .bytes = plan.kv_bytes(),
       .index_bytes = plan.index_bytes(),
       .state_bytes = StateLayout::For(loaded_->model().spec, loaded_->with_draft()).bytes(),
-      .scale_pack_id = loaded_->scale_pack_id()};
+      .scale_pack_id = loaded_->scale_pack_id(),
+      .weights_binding = loaded_->lineage().weights,
+      .accepted_lineage = loaded_->lineage().accepted};
   const Model& model = loaded_->model();
   const std::vector<StoreScales>& scales = loaded_->scales();
   const std::vector<SaturationCount> saturation = runner_.executor().Saturation();
@@ -322,7 +335,9 @@ KvCacheInfo Engine::Impl::kv_cache() const {
                            .k_scale = scale.k,
                            .v_scale = scale.v,
                            .saturated_k = clipped.k,
-                           .saturated_v = clipped.v});
+                           .saturated_v = clipped.v,
+                           .flushed_k = clipped.flushed_k,
+                           .flushed_v = clipped.flushed_v});
   }
   return info;
 }

@@ -35,6 +35,7 @@ class Engine::Impl {
 
   const ModelInfo& model() const { return info_; }
   const MemoryPlan& memory() const { return memory_; }
+  const std::optional<Error>& failure() const { return failure_; }
   KvCacheInfo kv_cache() const;
   std::vector<KvBlockInfo> pool_map() const;
   EngineStatistics statistics() const {
@@ -54,7 +55,8 @@ class Engine::Impl {
   void Finish(Sequence& sequence, FinishReason reason);
   void FinishAll(RequestRecord& record, FinishReason reason);
   void Fail(RequestRecord& record, Error error);
-  bool FailIfDeviceDid();
+  void LookForFailure();
+  bool FailAllIfFailed();
   void DeliverFinished();
 
   const std::filesystem::path dir_;
@@ -74,6 +76,7 @@ class Engine::Impl {
   std::vector<RequestId> finished_;  // complete, to be delivered when the step is over
   std::uint64_t next_id_ = 1;
   std::uint64_t next_arrival_ = 0;
+  std::optional<Error> failure_;  // ends all work, for good
   StepPlan plan_;
   std::vector<PlanKeep> keeps_;      // snapshots to take after the step
   std::vector<SnapshotId> dropped_;  // to give up before that

@@ -145,7 +145,10 @@ EngineStatistics Statistics::Snapshot(const Scheduler& scheduler,
   now.blocks = static_cast<std::uint64_t>(scheduler.blocks().capacity());
   now.free_blocks = static_cast<std::uint64_t>(scheduler.blocks().free_count());
   now.cached_blocks = static_cast<std::uint64_t>(scheduler.tree().blocks());
-  for (const SaturationCount& layer : saturation) now.saturated_values += layer.k + layer.v;
+  for (const SaturationCount& layer : saturation) {
+    now.saturated_values += layer.k + layer.v;
+    now.flushed_values += layer.flushed_k + layer.flushed_v;
+  }
   return now;
 }
 

@@ -36,7 +36,7 @@ class Statistics {
   void OnChoice(FinishReason reason);
   void OnRequest(const RequestRecord& record);
 
-  /// Counters so far and the gauges of `scheduler`; what was clipped per K/V layer.
+  /// Counters so far and the gauges of `scheduler`; what each K/V layer lost.
   EngineStatistics Snapshot(const Scheduler& scheduler,
                             std::span<const SaturationCount> saturation) const;
 

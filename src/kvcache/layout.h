@@ -55,10 +55,13 @@ struct IndexLayout {
   }
 };
 
-/// Values that storing clipped, |x| > 448 * scale. Only E4M3 stores count.
+/// Values that storing spoiled: clipped, |x| > 448 * scale, or flushed, stored as 0 though
+/// x != 0. Only E4M3 stores count. The device counts in this order.
 struct SaturationCount {
-  std::uint64_t k = 0;
+  std::uint64_t k = 0;  // clipped
   std::uint64_t v = 0;
+  std::uint64_t flushed_k = 0;
+  std::uint64_t flushed_v = 0;
 };
 
 /// One sequence's K/V in one layer: a pool and the blocks that belong to the sequence, in token

@@ -39,10 +39,11 @@ Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
   const bool with_draft = source.with_draft.value_or(config.draft.has_value());
   loaded.with_draft_ = with_draft;
   if (source.kv_dtype == KvDType::kE4M3) {
-    KV8_ASSIGN_OR_RETURN(const KvScales scales,
-                         LoadKvScales(*loaded.checkpoint_, source.scale_pack, with_draft));
+    KV8_ASSIGN_OR_RETURN(const KvScales scales, LoadKvScales(*loaded.checkpoint_, source.scale_pack,
+                                                             with_draft, source.lineage));
     loaded.scales_ = InLayerOrder(scales, with_draft);
     loaded.scale_pack_id_ = scales.pack_id;
+    loaded.lineage_ = scales.lineage;
   }
   KV8_ASSIGN_OR_RETURN(Model model, Model::Bind(config, CheckpointSource(*loaded.checkpoint_)));
   loaded.model_ = std::make_unique<const Model>(std::move(model));

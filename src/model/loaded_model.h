@@ -11,6 +11,7 @@
 #include "kv8/types.h"
 #include "kvcache/kv_cache.h"
 #include "model/model.h"
+#include "scalepack/lineage.h"
 
 namespace kv8 {
 
@@ -21,6 +22,7 @@ struct ModelSource {
   KvDType kv_dtype = KvDType::kFp16;
   /// The MTP head runs too; nullopt: where the checkpoint has one.
   std::optional<bool> with_draft = false;
+  LineageOptions lineage;  // with an E4M3 cache
 };
 
 /// Owns everything that outlives a run. Movable.
@@ -38,6 +40,8 @@ class LoadedModel {
   const std::vector<StoreScales>& scales() const { return scales_; }
   /// Artifact id of the scales in use; empty without kE4M3.
   const std::string& scale_pack_id() const { return scale_pack_id_; }
+  /// How these scales belong to the checkpoint; kNone without kE4M3.
+  const LineageMatch& lineage() const { return lineage_; }
 
  private:
   LoadedModel() = default;
@@ -47,6 +51,7 @@ class LoadedModel {
   bool with_draft_ = false;
   std::vector<StoreScales> scales_;
   std::string scale_pack_id_;
+  LineageMatch lineage_{.weights = WeightsBinding::kNone, .accepted = {}};
 };
 
 }  // namespace kv8

@@ -48,6 +48,15 @@ constexpr bool SaturatesE4M3(float x, float scale) {
   return q > kE4M3Max || q < -kE4M3Max;
 }
 
+/// The largest magnitude that encodes as zero: half the smallest code, which is a tie.
+inline constexpr float kE4M3FlushMax = 0x1p-10f;
+
+/// True when storing real value `x` with `scale` makes it 0 though it is not. NaN does not count.
+constexpr bool FlushesE4M3(float x, float scale) {
+  const float q = x / scale;
+  return x != 0 && q >= -kE4M3FlushMax && q <= kE4M3FlushMax;
+}
+
 /// The store rule of the cache: FP32 divide, then EncodeE4M3.
 constexpr std::uint8_t QuantizeE4M3(float x, float scale) {
   return EncodeE4M3(x / scale);

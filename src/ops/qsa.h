@@ -24,7 +24,8 @@ struct QsaSlice {
 };
 
 /// Stores K and V of every row at its position.
-///   FP16: round to nearest even. E4M3: EncodeE4M3(x / scale), counted when |x / scale| > 448.
+///   FP16: round to nearest even. E4M3: EncodeE4M3(x / scale), counted when |x / scale| > 448,
+///   and when x is not 0 but its code is.
 ///   FP32: as is.
 ///
 /// Shapes   k, v [T,kv_heads*head_dim] f32, K after norm and RoPE

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "kv8/error.h"
 #include "numeric/log_histogram.h"
+#include "scalepack/lineage.h"
 
 namespace kv8 {
 
@@ -40,10 +41,9 @@ struct LayerStatistics {
 
 /// What was measured on which checkpoint with which corpus.
 struct CalibrationReport {
-  std::string index_sha256;       // of the checkpoint
-  std::string kv_weights_sha256;  // of the checkpoint
-  std::string layer_prefix;       // checkpoint spelling, e.g. "model.language_model.layers."
-  int target_layers = 0;          // layers of the target model; the draft layer's id
+  Lineage base;              // the checkpoint's
+  std::string layer_prefix;  // checkpoint spelling, e.g. "model.language_model.layers."
+  int target_layers = 0;     // layers of the target model; the draft layer's id
   std::vector<std::string> corpus_sha256;  // one per corpus file
   std::uint64_t documents = 0;
   std::uint64_t tokens = 0;

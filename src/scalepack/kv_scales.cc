@@ -4,6 +4,7 @@
 
 #include "scalepack/found_scales.h"
 #include "scalepack/provenance.h"
+#include "scalepack/scale_bounds.h"
 #include "scalepack/scale_file.h"
 #include "scalepack/scale_pack.h"
 
@@ -14,17 +15,20 @@ constexpr std::string_view kDraftRemedy =
     "run `kv8 calibrate` on this checkpoint and `kv8 pack` its report, or supply the report to "
     "`kv8 materialize --draft-report REPORT.json`, or leave --speculative-tokens out";
 
-Result<KvScales> LoadOwnScales(const Checkpoint& checkpoint) {
+Result<KvScales> LoadOwnScales(const Checkpoint& checkpoint, const LineageOptions& lineage) {
   KV8_ASSIGN_OR_RETURN(const FoundScales found, FindOwnScales(checkpoint));
   KV8_ASSIGN_OR_RETURN(KvScales scales, AssembleScales(checkpoint, found, checkpoint.dir()));
-  KV8_ASSIGN_OR_RETURN(const auto provenance, CheckProvenance(checkpoint, found));
+  KV8_ASSIGN_OR_RETURN(const auto provenance, CheckProvenance(checkpoint, found, lineage));
+  KV8_RETURN_IF_ERROR(CheckScaleBounds(checkpoint, found));
   scales.pack_id = provenance ? provenance->artifact_id : "in-checkpoint";
+  if (provenance) scales.lineage = provenance->lineage;
   return scales;
 }
 
-Result<KvScales> LoadPackScales(const Checkpoint& checkpoint, const std::filesystem::path& dir) {
+Result<KvScales> LoadPackScales(const Checkpoint& checkpoint, const std::filesystem::path& dir,
+                                const LineageOptions& lineage) {
   KV8_ASSIGN_OR_RETURN(const ScalePack pack, ReadScalePack(dir));
-  return BindScalePack(pack, checkpoint);
+  return BindScalePack(pack, checkpoint, lineage);
 }
 
 Result<void> CheckDraft(const Checkpoint& checkpoint, const KvScales& scales,
@@ -48,9 +52,10 @@ Result<void> CheckDraft(const Checkpoint& checkpoint, const KvScales& scales,
 
 Result<KvScales> LoadKvScales(const Checkpoint& checkpoint,
                               const std::optional<std::filesystem::path>& scale_pack,
-                              bool need_draft) {
-  KV8_ASSIGN_OR_RETURN(KvScales scales, scale_pack ? LoadPackScales(checkpoint, *scale_pack)
-                                                   : LoadOwnScales(checkpoint));
+                              bool need_draft, const LineageOptions& lineage) {
+  KV8_ASSIGN_OR_RETURN(KvScales scales, scale_pack
+                                            ? LoadPackScales(checkpoint, *scale_pack, lineage)
+                                            : LoadOwnScales(checkpoint, lineage));
   if (need_draft) {
     KV8_RETURN_IF_ERROR(
         CheckDraft(checkpoint, scales, scale_pack ? *scale_pack : checkpoint.dir()));

@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "kv8/error.h"
+#include "scalepack/lineage.h"
 
 namespace kv8 {
 
@@ -22,17 +23,18 @@ struct KvScales {
   std::vector<KvScale> target;   // one per QSA layer, in layer order
   std::optional<KvScale> draft;  // the MTP layer's
   std::string pack_id;           // artifact id, for logs and metrics
+  LineageMatch lineage;          // how they belong to the checkpoint
 };
 
 /// Finds the scales for `checkpoint`: in `scale_pack` when given (all checks of a pack, and its
 /// binding to this checkpoint), else in the checkpoint itself (a materialized view). Closed by
-/// default. Errors: kNotFound, kMismatch or kCorrupt, naming tensor, file and remedy, for a
-/// missing, non-finite, zero, negative, unit, wrong-shape or half-pair scale, a negative-control
-/// pack, a wrong checkpoint; with `need_draft` also for absent draft scales. There is no default
-/// scale.
+/// default; `lineage` says what a checkpoint may differ in. Errors: kNotFound, kMismatch or
+/// kCorrupt, naming tensor, file and remedy, for a missing, non-finite, zero, negative, unit,
+/// wrong-shape or half-pair scale, a negative-control pack, a wrong checkpoint; with `need_draft`
+/// also for absent draft scales. There is no default scale.
 Result<KvScales> LoadKvScales(const Checkpoint& checkpoint,
                               const std::optional<std::filesystem::path>& scale_pack,
-                              bool need_draft);
+                              bool need_draft, const LineageOptions& lineage = {});
 
 /// What a checkpoint itself holds for one layer, for people to look at.
 struct LayerScales {

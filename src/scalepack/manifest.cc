@@ -139,13 +139,11 @@ Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where) {
   ScaleManifest manifest;
   KV8_ASSIGN_OR_RETURN(manifest.artifact_id, root.String("artifact_id"));
   KV8_ASSIGN_OR_RETURN(const JsonFields base, root.Object("base_checkpoint"));
-  KV8_ASSIGN_OR_RETURN(manifest.index_sha256, base.Sha256("index_sha256"));
+  KV8_ASSIGN_OR_RETURN(manifest.base.index_sha256, base.Sha256("index_sha256"));
   if (base.Has("repo_id")) {
     KV8_ASSIGN_OR_RETURN(manifest.repo_id, base.String("repo_id"));
   }
-  if (base.Has("kv_weights_sha256")) {
-    KV8_ASSIGN_OR_RETURN(manifest.kv_weights_sha256, base.Sha256("kv_weights_sha256"));
-  }
+  KV8_RETURN_IF_ERROR(ReadLineage(base, &manifest.base));
   KV8_RETURN_IF_ERROR(ReadScaleFiles(root, &manifest));
   KV8_RETURN_IF_ERROR(ReadTensors(root, "tensors", /*draft=*/false, &manifest));
   KV8_RETURN_IF_ERROR(ReadTensors(root, "draft_tensors", /*draft=*/true, &manifest));
@@ -153,18 +151,16 @@ Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where) {
 }
 
 Json ManifestToJson(const ScaleManifest& manifest) {
-  Json json = {
-      {"schema_version", kManifestSchema},
-      {"artifact_id", manifest.artifact_id},
-      {"scale_contract",
-       "stored = e4m3fn(x / scale), saturating; scale = max_abs / 448 "
-       "rounded up to FP32; real = stored * scale"},
-      {"loader_contract", "one FP32 scalar per QSA layer and side; every one required"},
-      {"base_checkpoint", {{"repo_id", manifest.repo_id}, {"index_sha256", manifest.index_sha256}}},
-      {"scale_file", ScaleFileToJson(manifest.target)}};
-  if (!manifest.kv_weights_sha256.empty()) {
-    json["base_checkpoint"]["kv_weights_sha256"] = manifest.kv_weights_sha256;
-  }
+  Json json = {{"schema_version", kManifestSchema},
+               {"artifact_id", manifest.artifact_id},
+               {"scale_contract",
+                "stored = e4m3fn(x / scale), saturating; scale = max_abs / 448 "
+                "rounded up to FP32; real = stored * scale"},
+               {"loader_contract", "one FP32 scalar per QSA layer and side; every one required"},
+               {"base_checkpoint",
+                {{"repo_id", manifest.repo_id}, {"index_sha256", manifest.base.index_sha256}}},
+               {"scale_file", ScaleFileToJson(manifest.target)}};
+  WriteLineage(manifest.base, &json["base_checkpoint"]);
   if (manifest.draft) json["draft_scale_file"] = ScaleFileToJson(*manifest.draft);
   for (const ManifestTensor& tensor : manifest.tensors) {
     json[tensor.slot.draft ? "draft_tensors" : "tensors"].push_back(TensorToJson(tensor));

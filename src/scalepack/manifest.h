@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "kv8/error.h"
+#include "scalepack/lineage.h"
 #include "scalepack/scale_names.h"
 
 namespace kv8 {
@@ -29,9 +30,8 @@ struct ManifestTensor {
 
 struct ScaleManifest {
   std::string artifact_id;
-  std::string repo_id;            // the base checkpoint's name; for people
-  std::string index_sha256;       // of the base checkpoint
-  std::string kv_weights_sha256;  // of the base checkpoint; empty in packs by other tools
+  std::string repo_id;  // the base checkpoint's name; for people
+  Lineage base;
   ManifestScaleFile target;
   std::optional<ManifestScaleFile> draft;  // kv8's own key; absent in packs by other tools
   std::vector<ManifestTensor> tensors;     // target, then draft; empty when the pack has no list

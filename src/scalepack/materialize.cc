@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "base/file.h"
+#include "base/output_path.h"
 #include "base/sha256.h"
 #include "checkpoint/index.h"
 #include "scalepack/calibration_report.h"
+#include "scalepack/kv_scales.h"
 #include "scalepack/merged_index.h"
 #include "scalepack/pack_writer.h"
 #include "scalepack/provenance.h"
@@ -27,31 +28,13 @@ struct Places {
   fs::path output;
 };
 
-Result<fs::path> Resolve(const fs::path& path) {
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(path, error);
-  if (error) return SystemError(path, "resolve", error.value());
-  // weakly_canonical keeps the empty name of "dir/" where the directory does not exist.
-  return real.has_filename() ? real : real.parent_path();
-}
-
-bool IsInside(const fs::path& inner, const fs::path& outer) {
-  const auto [end, unused] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return end == outer.end();
-}
-
 Result<Places> ResolvePlaces(const MaterializeRequest& request) {
   Places places;
-  KV8_ASSIGN_OR_RETURN(places.base, Resolve(request.base_checkpoint));
-  KV8_ASSIGN_OR_RETURN(places.pack, Resolve(request.pack_dir));
-  KV8_ASSIGN_OR_RETURN(places.output, Resolve(request.output_dir));
+  KV8_ASSIGN_OR_RETURN(places.base, ResolvePath(request.base_checkpoint));
+  KV8_ASSIGN_OR_RETURN(places.pack, ResolvePath(request.pack_dir));
+  KV8_ASSIGN_OR_RETURN(places.output, ResolvePath(request.output_dir));
   KV8_RETURN_IF_ERROR(CheckNewOutput(request.output_dir));
-  for (const fs::path& input : {places.base, places.pack}) {
-    if (!IsInside(places.output, input)) continue;
-    return Error{Code::kInvalidArgument, fmt::format("the output lies inside {}", input.string()),
-                 places.output.string(),
-                 "name a directory outside the base checkpoint and the pack"};
-  }
+  KV8_RETURN_IF_ERROR(CheckOutside(places.output, {places.base, places.pack}));
   return places;
 }
 
@@ -83,7 +66,8 @@ Result<std::optional<ViewShard>> DraftShard(const MaterializeRequest& request,
         request.draft_report->string(), "leave --draft-report out"};
   }
   KV8_ASSIGN_OR_RETURN(const CalibrationReport report, ReadReport(*request.draft_report));
-  KV8_ASSIGN_OR_RETURN(const ScaleFile draft, DraftScalesFromReport(report, base));
+  KV8_ASSIGN_OR_RETURN(const ScaleFile draft,
+                       DraftScalesFromReport(report, base, request.lineage.hash));
   return std::optional(MakeShard(std::string(kDraftScaleFile), SerializeScaleFile(draft), draft));
 }
 
@@ -112,10 +96,11 @@ Result<std::string> BuildProvenance(const MaterializeRequest& request, const Pla
   Provenance out;
   out.artifact_id = pack.manifest.artifact_id;
   out.base_checkpoint = places.base.string();
-  out.base_index_sha256 = base.index_sha256();
+  KV8_ASSIGN_OR_RETURN(out.base,
+                       LineageOf(base, request.lineage.hash, view.summary.lineage.weights_sha256));
+  out.accepted_lineage = view.summary.lineage.accepted;
   out.manifest_sha256 = pack.manifest_sha256;
   out.merged_index_sha256 = view.summary.merged_index_sha256;
-  out.kv_weights_sha256 = base.KvWeightsSha256();
   out.target = {Sha256Hex(view.shards[0].bytes), view.shards[0].tensor_names};
   if (view.shards.size() > 1) {
     out.draft = {Sha256Hex(view.shards[1].bytes), view.shards[1].tensor_names};
@@ -128,8 +113,10 @@ Result<std::string> BuildProvenance(const MaterializeRequest& request, const Pla
 }
 
 Result<ViewImage> BuildView(const MaterializeRequest& request, const Places& places,
-                            const ScalePack& pack, const Checkpoint& base) {
+                            const ScalePack& pack, const Checkpoint& base,
+                            const LineageMatch& lineage) {
   ViewImage view;
+  view.summary.lineage = lineage;
   view.shards.push_back(
       MakeShard(pack.manifest.target.filename, pack.target.bytes, pack.target.content));
   KV8_ASSIGN_OR_RETURN(auto draft, DraftShard(request, pack, base));
@@ -160,6 +147,16 @@ Result<void> LinkBase(const Places& places, const ViewImage& view, StagedDirecto
   return {};
 }
 
+/// Opens what was written as a user of the view will. Relative links hold before the publication
+/// too, because the staging directory has the same parent.
+Result<void> CheckView(const fs::path& view, bool with_draft) {
+  KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(view));
+  // The weights were hashed a moment ago: without a place for records they are not read again.
+  const LineageOptions hashed{.accept = false, .hash = {.recorded_only = true}};
+  auto scales = LoadKvScales(checkpoint, std::nullopt, with_draft, hashed);
+  return scales.ok() ? Result<void>() : std::move(scales).error();
+}
+
 Result<void> WriteView(const Places& places, const ViewImage& view, const StepHook& hook) {
   KV8_ASSIGN_OR_RETURN(auto staged, StagedDirectory::Create(places.output, hook));
   KV8_RETURN_IF_ERROR(LinkBase(places, view, &staged));
@@ -168,6 +165,7 @@ Result<void> WriteView(const Places& places, const ViewImage& view, const StepHo
   }
   KV8_RETURN_IF_ERROR(staged.Write(kIndexFile, view.index));
   KV8_RETURN_IF_ERROR(staged.Write(kProvenanceFile, view.provenance));
+  KV8_RETURN_IF_ERROR(CheckView(staged.path(), view.summary.draft_scales > 0));
   return staged.Publish();
 }
 
@@ -177,8 +175,9 @@ Result<MaterializeSummary> Materialize(const MaterializeRequest& request) {
   KV8_ASSIGN_OR_RETURN(const Places places, ResolvePlaces(request));
   KV8_ASSIGN_OR_RETURN(const ScalePack pack, ReadScalePack(places.pack));
   KV8_ASSIGN_OR_RETURN(const Checkpoint base, Checkpoint::Open(places.base));
-  KV8_ASSIGN_OR_RETURN(const KvScales scales, BindScalePack(pack, base));
-  KV8_ASSIGN_OR_RETURN(const ViewImage view, BuildView(request, places, pack, base));
+  KV8_ASSIGN_OR_RETURN(const KvScales scales, BindScalePack(pack, base, request.lineage));
+  KV8_ASSIGN_OR_RETURN(const ViewImage view,
+                       BuildView(request, places, pack, base, scales.lineage));
   KV8_RETURN_IF_ERROR(WriteView(places, view, request.hook));
   return view.summary;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kv8/error.h"
+#include "scalepack/lineage.h"
 #include "scalepack/staged_directory.h"
 
 namespace kv8 {
@@ -16,6 +17,7 @@ struct MaterializeRequest {
   std::filesystem::path output_dir;                   // must not exist
   std::optional<std::filesystem::path> draft_report;  // for a pack without draft scales
   StepHook hook;                                      // see StagedDirectory
+  LineageOptions lineage;  // what the base may differ in; its weights are always hashed
 };
 
 struct MaterializeSummary {
@@ -23,6 +25,7 @@ struct MaterializeSummary {
   std::size_t target_scales = 0;
   std::size_t draft_scales = 0;
   std::string merged_index_sha256;
+  LineageMatch lineage;
 };
 
 /// Writes the view; all or nothing appears, and the base is only read. It must stay where it is,

@@ -58,9 +58,12 @@ Result<void> CheckSameModel(const CalibrationReport& first, const CalibrationRep
     if (a != b) return Mismatch(index, field, a, b);
     return {};
   };
-  KV8_RETURN_IF_ERROR(compare("index_sha256", first.index_sha256, other.index_sha256));
+  KV8_RETURN_IF_ERROR(compare("index_sha256", first.base.index_sha256, other.base.index_sha256));
   KV8_RETURN_IF_ERROR(
-      compare("kv_weights_sha256", first.kv_weights_sha256, other.kv_weights_sha256));
+      compare("kv_weights_sha256", first.base.kv_weights_sha256, other.base.kv_weights_sha256));
+  KV8_RETURN_IF_ERROR(
+      compare("weights_sha256", first.base.weights_sha256, other.base.weights_sha256));
+  KV8_RETURN_IF_ERROR(compare("config", first.base.config.dump(), other.base.config.dump()));
   KV8_RETURN_IF_ERROR(compare("layer_prefix", first.layer_prefix, other.layer_prefix));
   KV8_RETURN_IF_ERROR(compare("num_hidden_layers", fmt::to_string(first.target_layers),
                               fmt::to_string(other.target_layers)));

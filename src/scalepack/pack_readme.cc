@@ -59,7 +59,7 @@ std::string PackReadme(const ScaleManifest& manifest) {
             "speculative decoding.";
   return fmt::format(kText, fmt::arg("id", manifest.artifact_id),
                      fmt::arg("repo", manifest.repo_id), fmt::arg("draft", draft),
-                     fmt::arg("index", manifest.index_sha256),
+                     fmt::arg("index", manifest.base.index_sha256),
                      fmt::arg("table", ScaleTable(manifest)));
 }
 

@@ -6,10 +6,12 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/output_path.h"
 #include "base/sha256.h"
 #include "scalepack/found_scales.h"
 #include "scalepack/manifest.h"
 #include "scalepack/pack_readme.h"
+#include "scalepack/scale_bounds.h"
 #include "scalepack/scale_names.h"
 #include "scalepack/sha256sums.h"
 
@@ -29,7 +31,8 @@ Error ReportError(Code code, std::string what, std::string_view where) {
   return Error{code, std::move(what), std::string(where), std::string(kCalibrateAgain)};
 }
 
-Result<void> CheckReportBinding(const CalibrationReport& report, const Checkpoint& checkpoint) {
+Result<void> CheckReportBinding(const CalibrationReport& report, const Checkpoint& checkpoint,
+                                const WeightsHashOptions& hash) {
   const auto compare = [&checkpoint](std::string_view what, const std::string& reported,
                                      const std::string& actual) -> Result<void> {
     if (reported == actual) return {};
@@ -38,12 +41,13 @@ Result<void> CheckReportBinding(const CalibrationReport& report, const Checkpoin
                                    what, reported, actual),
                        checkpoint.dir().string());
   };
-  KV8_RETURN_IF_ERROR(compare("index SHA-256", report.index_sha256, checkpoint.index_sha256()));
-  KV8_RETURN_IF_ERROR(
-      compare("K/V weights SHA-256", report.kv_weights_sha256, checkpoint.KvWeightsSha256()));
   KV8_RETURN_IF_ERROR(compare("layer prefix", report.layer_prefix, checkpoint.layer_prefix()));
-  return compare("layer count", fmt::to_string(report.target_layers),
-                 fmt::to_string(checkpoint.config().layer_count()));
+  KV8_RETURN_IF_ERROR(compare("layer count", fmt::to_string(report.target_layers),
+                              fmt::to_string(checkpoint.config().layer_count())));
+  const auto match =
+      CheckLineage(report.base, checkpoint, {.accept = false, .hash = hash}, "the report is of",
+                   checkpoint.dir().string(), std::string(kCalibrateAgain));
+  return match.ok() ? Result<void>() : match.error();
 }
 
 Result<void> CheckPackable(const Checkpoint& checkpoint) {
@@ -113,7 +117,10 @@ Result<void> AddScales(const CalibrationReport& report, const Checkpoint& checkp
                        ScaleFile* shard) {
   for (const ScaleSlot& slot : slots) {
     KV8_ASSIGN_OR_RETURN(ManifestTensor tensor, TensorFor(report, slot));
-    shard->scales[ScaleTensorName(checkpoint.layer_prefix(), slot)] = tensor.scale;
+    const std::string name = ScaleTensorName(checkpoint.layer_prefix(), slot);
+    KV8_RETURN_IF_ERROR(
+        CheckScaleBounds(checkpoint, {{slot, {name, checkpoint.dir(), tensor.scale}}}));
+    shard->scales[name] = tensor.scale;
     tensors->push_back(std::move(tensor));
   }
   return {};
@@ -157,8 +164,7 @@ Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& c
   if (repo_id.empty()) {
     KV8_ASSIGN_OR_RETURN(manifest.repo_id, NameOfDirectory(checkpoint.dir()));
   }
-  manifest.index_sha256 = checkpoint.index_sha256();
-  manifest.kv_weights_sha256 = report.kv_weights_sha256;
+  manifest.base = report.base;
   ScaleFile target{.scales = {}, .metadata = TargetMetadata()};
   KV8_RETURN_IF_ERROR(
       AddScales(report, checkpoint, TargetSlots(checkpoint), &manifest.tensors, &target));
@@ -181,8 +187,9 @@ Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& c
 
 Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
                               const fs::path& output_dir, const PackOptions& options) {
+  KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(output_dir, checkpoint.dir()));
   KV8_RETURN_IF_ERROR(CheckPackable(checkpoint));
-  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint));
+  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint, options.hash));
   KV8_RETURN_IF_ERROR(CheckNoOtherLayers(report, checkpoint));
   KV8_ASSIGN_OR_RETURN(const PackImage pack, BuildPack(report, checkpoint, options.repo_id));
   KV8_ASSIGN_OR_RETURN(auto staged, StagedDirectory::Create(output_dir, options.hook));
@@ -196,8 +203,9 @@ Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint&
 }
 
 Result<ScaleFile> DraftScalesFromReport(const CalibrationReport& report,
-                                        const Checkpoint& checkpoint) {
-  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint));
+                                        const Checkpoint& checkpoint,
+                                        const WeightsHashOptions& hash) {
+  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint, hash));
   std::vector<ManifestTensor> unused;
   ScaleFile draft{.scales = {}, .metadata = DraftMetadata()};
   KV8_RETURN_IF_ERROR(AddScales(report, checkpoint, DraftSlots(), &unused, &draft));

@@ -15,6 +15,7 @@ namespace kv8 {
 struct PackOptions {
   std::string repo_id;  // the base checkpoint's public name; its directory's name when empty
   StepHook hook;        // see StagedDirectory
+  WeightsHashOptions hash;
 };
 
 /// What was written, for the command's summary.
@@ -28,13 +29,14 @@ struct PackSummary {
 /// report has the draft layer, manifest, README and SHA256SUMS. All or nothing appears.
 /// Errors: kMismatch for a report of another checkpoint or other layers; kInvalidArgument for a
 /// side with non-finite values or a maximum of zero, and for a checkpoint without an index or with
-/// scales of its own; kAlreadyExists, kIo.
+/// scales of its own, and for an output inside of it; kAlreadyExists, kIo.
 Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
                               const std::filesystem::path& output_dir, const PackOptions& options);
 
 /// The draft's shard from a report of `checkpoint`. Errors: as WritePack; kNotFound when the report
 /// lacks the draft layer.
 Result<ScaleFile> DraftScalesFromReport(const CalibrationReport& report,
-                                        const Checkpoint& checkpoint);
+                                        const Checkpoint& checkpoint,
+                                        const WeightsHashOptions& hash);
 
 }  // namespace kv8

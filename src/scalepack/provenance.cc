@@ -86,19 +86,35 @@ Result<void> CheckShard(const FoundScales& found, bool draft, const ProvenanceSh
                : CheckTargetMetadata(content, file.string());
 }
 
-Result<void> CheckIdentity(const Checkpoint& checkpoint, const Provenance& provenance,
-                           const fs::path& file) {
-  const auto compare = [&file](std::string_view what, const std::string& promised,
-                               const std::string& actual) -> Result<void> {
-    if (promised.empty() || promised == actual) return {};
+/// The view has its own index; its weights and configuration are those of the base.
+Result<LineageMatch> CheckIdentity(const Checkpoint& checkpoint, const Provenance& provenance,
+                                   const LineageOptions& options, const fs::path& file) {
+  const std::string& promised = provenance.merged_index_sha256;
+  if (!promised.empty() && promised != checkpoint.index_sha256()) {
     return ViewError(Code::kMismatch, file,
-                     fmt::format("is for a view whose {} has SHA-256 {}; here it is {}", what,
-                                 promised, actual));
-  };
-  KV8_RETURN_IF_ERROR(
-      compare(kIndexFile, provenance.merged_index_sha256, checkpoint.index_sha256()));
-  if (provenance.kv_weights_sha256.empty()) return {};
-  return compare("set of K/V weights", provenance.kv_weights_sha256, checkpoint.KvWeightsSha256());
+                     fmt::format("is for a view whose {} has SHA-256 {}; here it is {}", kIndexFile,
+                                 promised, checkpoint.index_sha256()));
+  }
+  Lineage base = provenance.base;
+  base.index_sha256.clear();
+  KV8_ASSIGN_OR_RETURN(
+      LineageMatch match,
+      CheckLineage(base, checkpoint, options, "the view was made of", file.string(),
+                   fmt::format("{}{}", kViewRemedy, kAcceptLineage)));
+  const auto& accepted = provenance.accepted_lineage;
+  match.accepted.insert(match.accepted.begin(), accepted.begin(), accepted.end());
+  return match;
+}
+
+Result<void> ReadAccepted(const JsonFields& root, Provenance* out) {
+  constexpr std::string_view kKey = "accepted_lineage";
+  if (!root.Has(kKey)) return {};
+  KV8_ASSIGN_OR_RETURN(const Json* names, root.Array(kKey));
+  for (const Json& name : *names) {
+    if (!name.is_string()) return root.Bad(kKey, "must hold strings");
+    out->accepted_lineage.push_back(name.get<std::string>());
+  }
+  return {};
 }
 
 /// Refuses a pack's or tool's scale shard that stands in a checkpoint without provenance.
@@ -135,52 +151,57 @@ Result<Provenance> ParseProvenance(const Json& json, std::string_view where) {
   Provenance out;
   KV8_RETURN_IF_ERROR(CheckCalibrated(root));
   KV8_ASSIGN_OR_RETURN(out.base_checkpoint, root.String("base_checkpoint"));
-  KV8_ASSIGN_OR_RETURN(out.base_index_sha256, root.Sha256("base_index_sha256"));
+  KV8_ASSIGN_OR_RETURN(out.base.index_sha256, root.Sha256("base_index_sha256"));
   if (root.Has("artifact_id")) {
     KV8_ASSIGN_OR_RETURN(out.artifact_id, root.String("artifact_id"));
   }
   KV8_ASSIGN_OR_RETURN(out.manifest_sha256, OptionalSha256(root, "scale_pack_manifest_sha256"));
-  KV8_ASSIGN_OR_RETURN(out.kv_weights_sha256, OptionalSha256(root, "kv_weights_sha256"));
+  KV8_RETURN_IF_ERROR(ReadLineage(root, &out.base));
+  KV8_RETURN_IF_ERROR(ReadAccepted(root, &out));
   KV8_RETURN_IF_ERROR(ReadShards(root, &out));
   return out;
 }
 
 Json ProvenanceToJson(const Provenance& provenance) {
   const auto& draft = provenance.draft;
-  return {{"schema_version", kProvenanceSchema},
-          {"artifact_id", provenance.artifact_id},
-          {"base_checkpoint", provenance.base_checkpoint},
-          {"base_index_sha256", provenance.base_index_sha256},
-          {"scale_pack_manifest_sha256", provenance.manifest_sha256},
-          {"merged_index_sha256", provenance.merged_index_sha256},
-          {"kv_weights_sha256", provenance.kv_weights_sha256},
-          {"target_scale_file_sha256", provenance.target.sha256},
-          {"target_scale_source", "published"},
-          {"target_scales", Json()},
-          {"target_tensor_count", provenance.target.tensor_names.size()},
-          {"target_tensor_names", provenance.target.tensor_names},
-          {"mtp_scale_file_sha256", draft ? Json(draft->sha256) : Json()},
-          {"mtp_scale_source", draft ? Json(kDraftSourceCalibrated) : Json()},
-          {"mtp_report", NullIfEmpty(provenance.draft_report)},
-          {"mtp_report_sha256", NullIfEmpty(provenance.draft_report_sha256)},
-          {"mtp_tensor_count", draft ? draft->tensor_names.size() : 0},
-          {"mtp_tensor_names", draft ? Json(draft->tensor_names) : Json::array()}};
+  Json json = {{"schema_version", kProvenanceSchema},
+               {"artifact_id", provenance.artifact_id},
+               {"base_checkpoint", provenance.base_checkpoint},
+               {"base_index_sha256", provenance.base.index_sha256},
+               {"scale_pack_manifest_sha256", provenance.manifest_sha256},
+               {"merged_index_sha256", provenance.merged_index_sha256},
+               {"accepted_lineage", provenance.accepted_lineage},
+               {"target_scale_file_sha256", provenance.target.sha256},
+               {"target_scale_source", "published"},
+               {"target_scales", Json()},
+               {"target_tensor_count", provenance.target.tensor_names.size()},
+               {"target_tensor_names", provenance.target.tensor_names},
+               {"mtp_scale_file_sha256", draft ? Json(draft->sha256) : Json()},
+               {"mtp_scale_source", draft ? Json(kDraftSourceCalibrated) : Json()},
+               {"mtp_report", NullIfEmpty(provenance.draft_report)},
+               {"mtp_report_sha256", NullIfEmpty(provenance.draft_report_sha256)},
+               {"mtp_tensor_count", draft ? draft->tensor_names.size() : 0},
+               {"mtp_tensor_names", draft ? Json(draft->tensor_names) : Json::array()}};
+  WriteLineage(provenance.base, &json);
+  return json;
 }
 
-Result<std::optional<Provenance>> CheckProvenance(const Checkpoint& checkpoint,
-                                                  const FoundScales& found) {
+Result<std::optional<CheckedProvenance>> CheckProvenance(const Checkpoint& checkpoint,
+                                                         const FoundScales& found,
+                                                         const LineageOptions& options) {
   const fs::path file = checkpoint.dir() / kProvenanceFile;
   if (!PathExists(file)) {
     KV8_RETURN_IF_ERROR(CheckNoMarkedShard(found, file));
-    return std::optional<Provenance>();
+    return std::optional<CheckedProvenance>();
   }
   KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(file, kMaxProvenanceBytes));
-  KV8_ASSIGN_OR_RETURN(Provenance provenance, ParseProvenance(json, file.string()));
-  KV8_RETURN_IF_ERROR(CheckIdentity(checkpoint, provenance, file));
+  KV8_ASSIGN_OR_RETURN(const Provenance provenance, ParseProvenance(json, file.string()));
   KV8_RETURN_IF_ERROR(CheckShard(found, /*draft=*/false, &provenance.target, file));
   const ProvenanceShard* draft = provenance.draft ? &*provenance.draft : nullptr;
   KV8_RETURN_IF_ERROR(CheckShard(found, /*draft=*/true, draft, file));
-  return std::optional<Provenance>(std::move(provenance));
+  // Last, because it may have to read all weights.
+  KV8_ASSIGN_OR_RETURN(LineageMatch match, CheckIdentity(checkpoint, provenance, options, file));
+  return std::optional(CheckedProvenance{provenance.artifact_id, std::move(match)});
 }
 
 }  // namespace kv8

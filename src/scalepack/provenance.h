@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/found_scales.h"
+#include "scalepack/lineage.h"
 
 namespace kv8 {
 
@@ -22,14 +23,16 @@ struct ProvenanceShard {
 struct Provenance {
   std::string artifact_id;
   std::string base_checkpoint;  // resolved path
-  std::string base_index_sha256;
+  Lineage base;
   std::string manifest_sha256;
   std::string merged_index_sha256;  // empty in views by an older tool
-  std::string kv_weights_sha256;    // empty in views by other tools
   ProvenanceShard target;
   std::optional<ProvenanceShard> draft;
   std::string draft_report;         // path; empty when the draft's scales came with the pack
   std::string draft_report_sha256;  // as above
+  /// Names of what differs between the base and the checkpoint that the scales were measured on,
+  /// where the user accepted that.
+  std::vector<std::string> accepted_lineage;
 };
 
 /// Reads the forms of kv8 and of the two public tools. Errors: kCorrupt, naming file and key, also
@@ -38,11 +41,18 @@ Result<Provenance> ParseProvenance(const Json& json, std::string_view where);
 
 Json ProvenanceToJson(const Provenance& provenance);
 
-/// Checks the scales found in a checkpoint against its provenance file, where it has one, and
-/// returns the file. A shard that bears a pack's marker but has no provenance beside it is refused,
-/// because nothing tells what it belongs to. Errors: kMismatch, kCorrupt, kNotFound, naming file
-/// and remedy.
-Result<std::optional<Provenance>> CheckProvenance(const Checkpoint& checkpoint,
-                                                  const FoundScales& found);
+/// A view's provenance, and how the view's weights compare with it.
+struct CheckedProvenance {
+  std::string artifact_id;
+  LineageMatch lineage;
+};
+
+/// Checks the scales found in a checkpoint against its provenance file, where it has one. A shard
+/// that bears a pack's marker but has no provenance beside it is refused, because nothing tells
+/// what it belongs to. Errors: kMismatch, kCorrupt, kNotFound, naming file and remedy; those of
+/// CheckLineage.
+Result<std::optional<CheckedProvenance>> CheckProvenance(const Checkpoint& checkpoint,
+                                                         const FoundScales& found,
+                                                         const LineageOptions& options);
 
 }  // namespace kv8

@@ -213,12 +213,17 @@ Result<void> CheckConstants(const JsonFields& root) {
 
 Result<void> ReadBinding(const JsonFields& root, CalibrationReport* report) {
   KV8_ASSIGN_OR_RETURN(const JsonFields checkpoint, root.Object("checkpoint"));
-  KV8_ASSIGN_OR_RETURN(report->index_sha256, checkpoint.String("index_sha256"));
+  KV8_ASSIGN_OR_RETURN(report->base.index_sha256, checkpoint.String("index_sha256"));
   // A checkpoint in a single file has no index and so no hash of one.
-  if (!report->index_sha256.empty() && !IsSha256Hex(report->index_sha256)) {
+  if (!report->base.index_sha256.empty() && !IsSha256Hex(report->base.index_sha256)) {
     return checkpoint.Bad("index_sha256", "must be a SHA-256 of 64 lower-case hex digits or empty");
   }
-  KV8_ASSIGN_OR_RETURN(report->kv_weights_sha256, checkpoint.Sha256("kv_weights_sha256"));
+  KV8_RETURN_IF_ERROR(ReadLineage(checkpoint, &report->base));
+  for (const auto& [key, value] : {std::pair{"kv_weights_sha256", &report->base.kv_weights_sha256},
+                                   std::pair{"weights_sha256", &report->base.weights_sha256}}) {
+    if (!value->empty()) continue;
+    return checkpoint.Bad(key, "is missing: an older kv8 measured it; run `kv8 calibrate` again");
+  }
   KV8_ASSIGN_OR_RETURN(report->layer_prefix, checkpoint.String("layer_prefix"));
   KV8_ASSIGN_OR_RETURN(const std::uint64_t layers,
                        checkpoint.Count("num_hidden_layers", 1'000'000));
@@ -311,6 +316,10 @@ Json ReportToJson(const CalibrationReport& report) {
     tensors[ReportTensorName(report.target_layers, k)] = SideToJson(layer.k);
     tensors[ReportTensorName(report.target_layers, v)] = SideToJson(layer.v);
   }
+  Json checkpoint = {{"index_sha256", report.base.index_sha256},
+                     {"layer_prefix", report.layer_prefix},
+                     {"num_hidden_layers", report.target_layers}};
+  WriteLineage(report.base, &checkpoint);
   return {{"schema_version", kReportSchema},
           {"converter_contract", "e4m3fn(x/scale): FP32 divide, round to nearest even, saturate"},
           {"scale_method", "smallest FP32 scale with 448 * scale >= max_abs"},
@@ -319,11 +328,7 @@ Json ReportToJson(const CalibrationReport& report) {
           {"capture", kCapture},
           {"saturation_definition", kSaturationDefinition},
           {"histogram", HistogramSpec()},
-          {"checkpoint",
-           {{"index_sha256", report.index_sha256},
-            {"kv_weights_sha256", report.kv_weights_sha256},
-            {"layer_prefix", report.layer_prefix},
-            {"num_hidden_layers", report.target_layers}}},
+          {"checkpoint", std::move(checkpoint)},
           {"input_files", files},
           {"excluded_corpus_shards", Json::array()},
           {"records", report.documents},

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "scalepack/found_scales.h"
+#include "scalepack/scale_bounds.h"
 #include "scalepack/sha256sums.h"
 
 namespace kv8 {
@@ -82,25 +83,6 @@ Result<ScaleManifest> ReadManifest(const fs::path& dir, const Sha256Sums& sums,
   return ParseManifest(json, file.string());
 }
 
-/// The index identifies the base; the K/V weights tell fine-tunes with the same index apart.
-Result<void> CheckIdentity(const ScalePack& pack, const Checkpoint& checkpoint) {
-  const fs::path file = pack.dir / kManifestFile;
-  const auto compare = [&](std::string_view what, const std::string& theirs,
-                           const std::string& ours) -> Result<void> {
-    if (theirs == ours) return {};
-    return Error{Code::kMismatch,
-                 fmt::format("the pack was made for a checkpoint ({}) whose {} has SHA-256 {}; in "
-                             "{} it is {}",
-                             pack.manifest.repo_id, what, theirs, checkpoint.dir().string(),
-                             ours.empty() ? "absent" : ours),
-                 file.string(), std::string(kCalibrateRemedy)};
-  };
-  KV8_RETURN_IF_ERROR(compare(kIndexFile, pack.manifest.index_sha256, checkpoint.index_sha256()));
-  if (pack.manifest.kv_weights_sha256.empty()) return {};
-  return compare("set of K/V weights", pack.manifest.kv_weights_sha256,
-                 checkpoint.KvWeightsSha256());
-}
-
 /// Takes the shard's scales into `found`; each must have the checkpoint's own name of a slot. What
 /// is missing is reported later, with all others that are.
 Result<void> TakeShard(const ScaleShard& shard, const fs::path& file, std::string_view prefix,
@@ -173,9 +155,13 @@ Result<ScalePack> ReadScalePack(const fs::path& dir) {
   return pack;
 }
 
-Result<KvScales> BindScalePack(const ScalePack& pack, const Checkpoint& checkpoint) {
+Result<KvScales> BindScalePack(const ScalePack& pack, const Checkpoint& checkpoint,
+                               const LineageOptions& lineage) {
   KV8_RETURN_IF_ERROR(RefuseOwnScales(checkpoint));
-  KV8_RETURN_IF_ERROR(CheckIdentity(pack, checkpoint));
+  KV8_ASSIGN_OR_RETURN(LineageMatch match,
+                       CheckLineage(pack.manifest.base, checkpoint, lineage,
+                                    "the pack was made for", (pack.dir / kManifestFile).string(),
+                                    fmt::format("{}{}", kCalibrateRemedy, kAcceptLineage)));
   FoundScales found;
   const std::string& prefix = checkpoint.layer_prefix();
   KV8_RETURN_IF_ERROR(TakeShard(pack.target, pack.dir / pack.manifest.target.filename, prefix,
@@ -190,6 +176,8 @@ Result<KvScales> BindScalePack(const ScalePack& pack, const Checkpoint& checkpoi
   }
   KV8_ASSIGN_OR_RETURN(KvScales scales, AssembleScales(checkpoint, found, pack.dir));
   KV8_RETURN_IF_ERROR(CheckManifestTensors(pack, found));
+  KV8_RETURN_IF_ERROR(CheckScaleBounds(checkpoint, found));
+  scales.lineage = std::move(match);
   scales.pack_id = pack.manifest.artifact_id;
   return scales;
 }

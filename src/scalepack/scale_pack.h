@@ -34,8 +34,10 @@ struct ScalePack {
 Result<ScalePack> ReadScalePack(const std::filesystem::path& dir);
 
 /// The pack's scales for `checkpoint`. Errors: kMismatch when the pack was made for another
-/// checkpoint (index or K/V weights) or has scales for other layers; kInvalidArgument when the
-/// checkpoint is a materialized view, which has its own scales.
-Result<KvScales> BindScalePack(const ScalePack& pack, const Checkpoint& checkpoint);
+/// checkpoint (see CheckLineage), has scales for other layers, or such as no text can give (see
+/// CheckScaleBounds); kInvalidArgument when the checkpoint is a materialized view, which has its
+/// own scales.
+Result<KvScales> BindScalePack(const ScalePack& pack, const Checkpoint& checkpoint,
+                               const LineageOptions& lineage = {});
 
 }  // namespace kv8

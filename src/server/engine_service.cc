@@ -25,7 +25,7 @@ struct EngineService::Submission {
 };
 
 EngineService::EngineService(std::unique_ptr<Engine> engine, Options options)
-    : options_(options), engine_(std::move(engine)) {
+    : options_(std::move(options)), engine_(std::move(engine)) {
   Publish(/*now=*/true);
   thread_ = std::thread([this] { Run(); });
 }
@@ -105,6 +105,7 @@ void EngineService::Run() {
     }
     if (stopping) break;
     if (!running_.empty()) engine_->Step();
+    TellFailure();
     Publish(/*now=*/running_.empty());
   }
   while (!running_.empty()) CancelNow(running_.begin()->first);
@@ -173,6 +174,12 @@ void EngineService::Finish(GenerationId id, Result<std::vector<Completion>> resu
   submission.sink->OnDone(std::move(result));
   const std::lock_guard lock(mutex_);
   requests_ -= submission.requests.size();
+}
+
+void EngineService::TellFailure() {
+  if (failure_told_ || !engine_->failure() || !options_.on_failure) return;
+  failure_told_ = true;
+  options_.on_failure(*engine_->failure());
 }
 
 void EngineService::Publish(bool now) {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,8 @@ class EngineService {
   struct Options {
     std::size_t max_requests = 1024;  // taken and not finished; what is beyond is refused
     std::chrono::milliseconds snapshot_interval{100};  // least time between snapshots under load
+    /// Called once, by the engine's thread, when Engine::failure says something. May be empty.
+    std::function<void(const Error&)> on_failure;
   };
 
   EngineService(std::unique_ptr<Engine> engine, Options options);
@@ -84,6 +87,7 @@ class EngineService {
   void CancelNow(GenerationId id);
   void Complete(GenerationId id, std::size_t request, Completion completion);
   void Finish(GenerationId id, Result<std::vector<Completion>> result);
+  void TellFailure();
   void Publish(bool now);
 
   const Options options_;
@@ -102,6 +106,7 @@ class EngineService {
   // Of the engine's thread alone.
   std::map<GenerationId, std::unique_ptr<Submission>> running_;
   std::chrono::steady_clock::time_point published_;
+  bool failure_told_ = false;
 
   std::thread thread_;
 };

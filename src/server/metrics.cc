@@ -169,8 +169,12 @@ void AddKvCache(Families& out, const KvCacheInfo& kv) {
   for (const auto& [owner, count] : owners) out.Add(count, {{"owner", owner}});
   out.Begin("kv8:kv_bytes", "Bytes of K and V by owner, all layers.", MetricType::Gauge);
   for (const auto& [owner, count] : owners) out.Add(count * block_bytes, {{"owner", owner}});
-  out.Begin("kv8:scale_pack_info", "The scale pack in use; an empty id: none.", MetricType::Gauge);
-  out.Add(1, {{"id", kv.scale_pack_id}});
+  out.Begin("kv8:scale_pack_info",
+            "The scale pack in use, and how it belongs to the weights; an empty id: none.",
+            MetricType::Gauge);
+  out.Add(1, {{"id", kv.scale_pack_id},
+              {"weights", std::string(Name(kv.weights_binding))},
+              {"accepted_lineage", kv.accepted_lineage.empty() ? "false" : "true"}});
 }
 
 void AddKvLayers(Families& out, const KvCacheInfo& kv) {
@@ -187,6 +191,12 @@ void AddKvLayers(Families& out, const KvCacheInfo& kv) {
             MetricType::Counter);
   for (const KvCacheInfo::Layer& layer : kv.layers) {
     add(layer, static_cast<double>(layer.saturated_k), static_cast<double>(layer.saturated_v));
+  }
+  out.Begin("kv8:kv_flushed_values_total",
+            "Values stored as 0 though they were not; a good scale flushes few of a million.",
+            MetricType::Counter);
+  for (const KvCacheInfo::Layer& layer : kv.layers) {
+    add(layer, static_cast<double>(layer.flushed_k), static_cast<double>(layer.flushed_v));
   }
 }
 

@@ -28,6 +28,17 @@ QSA_LAYERS = (3, 7, 11)  # of MODEL
 REFUSAL_SECONDS = float(os.environ.get("KV8_REFUSAL_SECONDS", "1"))
 
 
+def scratch_directory():
+    """A directory that lasts as long as the test run."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="kv8-cli-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+# Records of hashed weights: not among the user's own.
+os.environ["XDG_CACHE_HOME"] = str(scratch_directory())
+
+
 @dataclasses.dataclass
 class Done:
     """A finished run."""
@@ -76,13 +87,6 @@ def start(*arguments, **options):
     return subprocess.Popen(
         [BINARY, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
     )
-
-
-def scratch_directory():
-    """A directory that lasts as long as the test run."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="kv8-cli-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
 
 
 def link_model(out, base=MODEL):

@@ -115,6 +115,26 @@ TEST(SpecNumerics, Num8_ClippedValuesAreCounted) {
   }
 }
 
+TEST(SpecNumerics, Num33_FlushedValuesAreCounted) {
+  // 2^-10 scales are a tie, which goes to 0; so does what underflows in the division.
+  const std::vector<float> k{0x1p-11f, -0x1p-11f, 0x1.000002p-11f, 0, -0.0f, kNaN, 1e-30f, 1};
+  const std::vector<float> v{0x1p-9f, 0x1p-10f, 0, 0, 0, 0, 0, 1e-44f};
+  for (const OpTable* ops : Backends()) {
+    for (const KvDType dtype : {KvDType::kE4M3, KvDType::kFp16, KvDType::kFp32}) {
+      AttentionCase test(dtype, 1, {.head_dim = 8, .kv_heads = 1, .query_heads = 1});
+      test.slice.kv.k_scale = 0.5f;
+      test.slice.kv.v_scale = 2.0f;
+      const SaturationCount count = test.Store(*ops, k, v);
+      EXPECT_EQ(count.flushed_k, dtype == KvDType::kE4M3 ? 3u : 0u);
+      EXPECT_EQ(count.flushed_v, dtype == KvDType::kE4M3 ? 3u : 0u);
+      test.slice.kv.k_scale = test.slice.kv.v_scale = 3e38f;
+      const SaturationCount all = test.Store(*ops, k, v);
+      EXPECT_EQ(all.flushed_k, dtype == KvDType::kE4M3 ? 5u : 0u);  // all but zeros and NaN
+      EXPECT_EQ(all.k, 0u);
+    }
+  }
+}
+
 TEST(SpecNumerics, Num9_WiderCachesTakeNoScale) {
   const std::vector<float> x{1.0f / 3, -70000.0f, 1e-7f, 5.0f, 0, 0, 0, 0};
   for (const OpTable* ops : Backends()) {

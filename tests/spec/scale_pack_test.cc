@@ -52,13 +52,6 @@ class SpecScalePack : public ::testing::Test {
     test::AddShard(model, "extra.safetensors", file);
     return LoadKvScales(Checkpoint::Open(model).value(), std::nullopt, false);
   }
-  static ScaleFile FullSet() {
-    ScaleFile file;
-    for (const ScaleSlot& slot : TargetSlots(TinyModel())) {
-      file.scales[ScaleTensorName(TinyModel().layer_prefix(), slot)] = 0.25f;
-    }
-    return file;
-  }
   test::TempDir dir_;
   fs::path pack_ = dir_ / "pack";
   fs::path view_ = dir_ / "view";
@@ -213,7 +206,9 @@ TEST_F(SpecScalePack, Scale16_OtherKvWeightsAreRefused) {
 TEST_F(SpecScalePack, Scale17_PublishedPacksServeRunsWithoutSpeculation) {
   fs::remove_all(pack_);
   test::MakePublishedPack(pack_);
-  EXPECT_TRUE(Load(/*need_draft=*/false).ok());
+  const auto scales = Load(/*need_draft=*/false);
+  ASSERT_TRUE(scales.ok());
+  EXPECT_EQ(scales->lineage.weights, WeightsBinding::kUnbound);
 }
 
 TEST_F(SpecScalePack, Scale18_SpeculationNeedsDraftScales) {
@@ -264,7 +259,7 @@ TEST_F(SpecScalePack, Scale21_ZerosAreFineInShardsOnly) {
 
 TEST_F(SpecScalePack, Scale22_ReportsOfOtherCheckpointsAreNotPacked) {
   CalibrationReport report = test::MakeReport(TinyModel());
-  report.index_sha256 = Sha256Hex("other");
+  report.base.index_sha256 = Sha256Hex("other");
   EXPECT_TRUE(Refuses(WritePack(report, TinyModel(), dir_ / "p", {}), Code::kMismatch,
                       {Sha256Hex("other"), "kv8 calibrate"}));
   EXPECT_FALSE(fs::exists(dir_ / "p"));
@@ -325,19 +320,19 @@ TEST_F(SpecScalePack, Scale27_ViewsGiveThePacksScalesOrNone) {
 }
 
 TEST_F(SpecScalePack, Scale28_SpellingsFoldToOne) {
-  ScaleFile file = FullSet();
-  file.scales["model.language_model.layers.7.self_attn.k_proj.output_scale"] = 0.5f;
+  ScaleFile file = test::FullScaleSet();
+  file.scales["model.language_model.layers.7.self_attn.k_proj.output_scale"] = 0.02f;
   EXPECT_TRUE(Refuses(LoadOwn(file), Code::kCorrupt, {"layers.7.self_attn.k_proj.output_scale"}));
   file.scales.erase(kName);
-  EXPECT_EQ(LoadOwn(file)->target[1].k, 0.5f);
+  EXPECT_EQ(LoadOwn(file)->target[1].k, 0.02f);
 }
 
 TEST_F(SpecScalePack, Scale29_OwnScalesMustBeWholeAndUnmarked) {
-  ScaleFile file = FullSet();
+  ScaleFile file = test::FullScaleSet();
   EXPECT_TRUE(LoadOwn(file).ok());
   file.metadata = TargetMetadata();
   EXPECT_TRUE(Refuses(LoadOwn(file), Code::kNotFound, {"kvscales-provenance.json"}));
-  file = FullSet();
+  file = test::FullScaleSet();
   file.scales.erase(kName);
   EXPECT_TRUE(Refuses(LoadOwn(file), Code::kNotFound, {kName}));
 }

@@ -34,7 +34,7 @@ SideStatistics MakeSide(float max_abs) {
 
 LayerStatistics MakeLayer(int layer) {
   const auto id = static_cast<float>(layer);
-  return {layer, MakeSide(8.0f + id), MakeSide(1.0f + id / 16)};
+  return {layer, MakeSide(8.0f + id / 4), MakeSide(1.0f + id / 16)};
 }
 
 }  // namespace
@@ -50,8 +50,7 @@ const Checkpoint& TinyModel() {
 
 CalibrationReport MakeReport(const Checkpoint& checkpoint, bool with_draft) {
   CalibrationReport report;
-  report.index_sha256 = checkpoint.index_sha256();
-  report.kv_weights_sha256 = checkpoint.KvWeightsSha256();
+  report.base = LineageOf(checkpoint, {}).value();
   report.layer_prefix = checkpoint.layer_prefix();
   report.target_layers = checkpoint.config().layer_count();
   report.corpus_sha256 = {Sha256Hex("corpus")};
@@ -82,11 +81,38 @@ void EditIndex(const fs::path& dir, const std::function<void(Json&)>& edit) {
   WriteFile(dir / kIndexFile, index.dump());
 }
 
+void CopyTunedModel(const fs::path& dir, const std::string& tensor) {
+  CopyTinyModel(dir);
+  const fs::path shard = TinyModel().FileOf(tensor);
+  std::string bytes = Slurp(shard);
+  for (const SafetensorsFile& file : TinyModel().files()) {
+    if (file.path() == shard) bytes[TinyModel().Find(tensor)->data - file.bytes().data()] ^= 1;
+  }
+  fs::remove(dir / shard.filename());
+  WriteFile(dir / shard.filename(), bytes);
+}
+
+void CopyModelWithConfig(const fs::path& dir, const std::string& key, const Json& value) {
+  CopyTinyModel(dir);
+  Json config = Json::parse(Slurp(dir / "config.json"));
+  config["text_config"][key] = value;
+  fs::remove(dir / "config.json");
+  WriteFile(dir / "config.json", config.dump());
+}
+
 void AddShard(const fs::path& dir, const std::string& filename, const ScaleFile& file) {
   WriteFile(dir / filename, SerializeScaleFile(file));
   EditIndex(dir, [&](Json& index) {
     for (const auto& [name, value] : file.scales) index["weight_map"][name] = filename;
   });
+}
+
+ScaleFile FullScaleSet() {
+  ScaleFile file;
+  for (const ScaleSlot& slot : TargetSlots(TinyModel())) {
+    file.scales[ScaleTensorName(TinyModel().layer_prefix(), slot)] = 0.0125f;
+  }
+  return file;
 }
 
 void MakePack(const fs::path& dir, bool with_draft) {
@@ -98,7 +124,9 @@ void MakePublishedPack(const fs::path& dir) {
   MakePack(dir, /*with_draft=*/false);
   WriteFile(dir / "materialize_overlay.py", "print('hello')\n");
   EditManifest(dir, [](Json& manifest) {
-    manifest["base_checkpoint"].erase("kv_weights_sha256");
+    for (const char* key : {"kv_weights_sha256", "weights_sha256", "config"}) {
+      manifest["base_checkpoint"].erase(key);
+    }
     for (Json& tensor : manifest["tensors"]) tensor["p99.9"] = 1.0;
   });
 }

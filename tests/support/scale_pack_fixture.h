@@ -22,7 +22,7 @@ std::filesystem::path TinyModelDir();
 const Checkpoint& TinyModel();
 
 /// A consistent report of `checkpoint`, K and V different everywhere. The maximum of layer L is
-/// 8 + L for K and 1 + L / 16 for V; the draft counts as layer 12.
+/// 8 + L / 4 for K and 1 + L / 16 for V; the draft counts as layer 12.
 CalibrationReport MakeReport(const Checkpoint& checkpoint, bool with_draft = true);
 
 /// A copy of the bundled model made of links, with an index of its own.
@@ -31,6 +31,16 @@ void CopyTinyModel(const std::filesystem::path& dir);
 void EditIndex(const std::filesystem::path& dir, const std::function<void(Json&)>& edit);
 /// Adds a shard with the tensors of `file` to such a copy, index included.
 void AddShard(const std::filesystem::path& dir, const std::string& filename, const ScaleFile& file);
+
+/// Such a copy with one bit of one tensor (canonical name) flipped: a fine-tune with the same
+/// index.
+void CopyTunedModel(const std::filesystem::path& dir, const std::string& tensor);
+/// Such a copy with another value of one key of config.json's text_config.
+void CopyModelWithConfig(const std::filesystem::path& dir, const std::string& key,
+                         const Json& value);
+
+/// Scales for every layer of the target, all the same.
+ScaleFile FullScaleSet();
 
 /// Writes a pack of the bundled model.
 void MakePack(const std::filesystem::path& dir, bool with_draft = true);

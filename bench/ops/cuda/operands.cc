@@ -120,7 +120,7 @@ QsaStoreArgs StoreOperands(BenchDevice& b, const RowsView& rows, const BlockTabl
           .index_ring = b.RandomFloats(count * kRingTokens * kIndexDim),
           .query = b.Floats(count * kQueryHeads * kHeadDim),
           .index_query = b.Floats(count * kIndexHeads * kIndexDim),
-          .saturation = b.Upload(std::vector<unsigned long long>(2))};
+          .saturation = b.Upload(std::vector<unsigned long long>(4))};
 }
 
 SelectBlocksArgs SelectOperands(BenchDevice& b, std::int64_t rows, const BlockTables& tables,

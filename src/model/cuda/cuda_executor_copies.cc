@@ -135,7 +135,7 @@ void CudaExecutor::TakeKvMagnitudes(std::span<HeadMagnitudes> to) {
 
 std::vector<SaturationCount> CudaExecutor::Saturation() {
   std::vector<SaturationCount> counts(static_cast<std::size_t>(limits_.cache.layers));
-  static_assert(sizeof(SaturationCount) == 2 * sizeof(unsigned long long));
+  static_assert(sizeof(SaturationCount) == 4 * sizeof(unsigned long long));
   Guard([&] {
     return Read(counts.data(), state_->saturation(0),
                 std::ssize(counts) * static_cast<std::int64_t>(sizeof(SaturationCount)));

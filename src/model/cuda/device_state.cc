@@ -103,7 +103,7 @@ StateMemory DeviceState::Take(Arena& arena, const ExecutorLimits& limits) {
   memory.states = arena.bytes();
   trails_ = TakeStates(arena, recurrent_, std::int64_t{limits.slots} * limits.drafts);
   memory.rollback = arena.bytes() - memory.states;
-  saturation_ = arena.Take<unsigned long long>(2 * limits.cache.layers);
+  saturation_ = arena.Take<unsigned long long>(4 * limits.cache.layers);
   pack_ =
       arena.Take<std::byte>(std::max(layout_.bytes(), kPackBlocks * limits.cache.block_bytes()));
   copy_arrays_ = arena.Take<CopyArray>(CopyCount(layout_, limits.cache));

@@ -64,8 +64,8 @@ class DeviceState {
   std::int32_t empty_slot() const { return empty_slot_; }
   KvPoolView Kv(int layer) const;
   IndexPoolView Index(int layer) const;
-  /// Clipped K and V of a layer.
-  unsigned long long* saturation(int layer) const { return saturation_ + 2 * layer; }
+  /// A layer's SaturationCount.
+  unsigned long long* saturation(int layer) const { return saturation_ + 4 * layer; }
   std::byte* pack() const { return pack_; }
 
  private:

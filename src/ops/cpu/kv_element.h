@@ -11,6 +11,18 @@
 
 namespace kv8 {
 
+/// How many stored values clipped, and how many became 0 that were not.
+struct StoreLoss {
+  std::uint64_t clipped = 0;
+  std::uint64_t flushed = 0;
+
+  StoreLoss& operator+=(const StoreLoss& more) {
+    clipped += more.clipped;
+    flushed += more.flushed;
+    return *this;
+  }
+};
+
 /// Element `i` of the vector at `data` (any alignment), decoded exactly; scales are not applied.
 inline float LoadKvElement(KvDType dtype, const std::byte* data, std::int64_t i) {
   switch (dtype) {

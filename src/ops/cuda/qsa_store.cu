@@ -68,10 +68,10 @@ __device__ void WriteHalves(std::uint16_t* out, const float* shared, int dim) {
   }
 }
 
-/// Quantises, and counts what clips into *clipped.
+/// Quantises, and counts what clips into counts[0] and what becomes 0 into counts[2].
 __device__ void WriteCodes(unsigned char* out, const float* shared, int dim, float scale,
-                           unsigned long long* clipped) {
-  unsigned count = 0;
+                           unsigned long long* counts) {
+  unsigned count = 0;  // clipped in the low half, flushed in the high one: both at most kMaxDim
   for (int d = 4 * Lane(); d < dim; d += 128) {
     unsigned codes = 0;
 #pragma unroll
@@ -79,6 +79,7 @@ __device__ void WriteCodes(unsigned char* out, const float* shared, int dim, flo
       const float x = shared[d + i];
       const float q = isnan(x) ? x : __fdiv_rn(x, scale);  // the device's quotient drops NaN's sign
       count += fabsf(q) > 448.0f ? 1u : 0u;
+      count += x != 0.0f && fabsf(q) <= 0x1p-10f ? 1u << 16 : 0u;
       codes |= EncodeE4M3(q) << (8 * i);
     }
     *reinterpret_cast<unsigned*>(out + d) = codes;
@@ -87,7 +88,10 @@ __device__ void WriteCodes(unsigned char* out, const float* shared, int dim, flo
   for (int offset = 16; offset > 0; offset /= 2) {
     count += __shfl_xor_sync(kFullWarp, count, offset);
   }
-  if (Lane() == 0 && count != 0) atomicAdd(clipped, static_cast<unsigned long long>(count));
+  if (Lane() != 0) return;
+  const unsigned clipped = count & 0xFFFFu, flushed = count >> 16;
+  if (clipped != 0) atomicAdd(counts, static_cast<unsigned long long>(clipped));
+  if (flushed != 0) atomicAdd(counts + 2, static_cast<unsigned long long>(flushed));
 }
 
 __device__ void StorePage(const QsaStoreArgs& a, int sequence, std::int64_t position, int side,

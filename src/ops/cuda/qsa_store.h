@@ -41,7 +41,7 @@ struct QsaStoreArgs {
   float* key_out;                  // [T,kv_heads,D] keys after norm and RoPE, may be key; or null
   float* query;                    // [T,query_heads,D]
   float* index_query;              // [T,index_heads,Di]
-  unsigned long long* saturation;  // [2]: clipped K, clipped V
+  unsigned long long* saturation;  // [4]: clipped K and V, flushed K and V
 };
 
 }  // namespace kv8::cuda

@@ -97,6 +97,8 @@ void WriteLayer(JsonWriter& json, const KvCacheInfo::Layer& layer, bool scaled) 
   }
   WriteCount(json, "saturated_k", layer.saturated_k);
   WriteCount(json, "saturated_v", layer.saturated_v);
+  WriteCount(json, "flushed_k", layer.flushed_k);
+  WriteCount(json, "flushed_v", layer.flushed_v);
   json.EndObject();
 }
 
@@ -108,6 +110,10 @@ void WriteCache(JsonWriter& json, const KvCacheInfo& kv) {
   } else {
     json.Null();
   }
+  json.Key("weights").String(Name(kv.weights_binding));
+  json.Key("accepted_lineage").BeginArray();
+  for (const std::string& name : kv.accepted_lineage) json.String(name);
+  json.EndArray();
   json.Key("blocks").Integer(kv.blocks);
   json.Key("free").Integer(kv.free_blocks);
   json.Key("cached").Integer(kv.cached_blocks);

@@ -19,7 +19,9 @@ PartialState SomeState() {
   state.pass = CalibrationPass::kSaturation;
   state.position = {
       .corpus = {.file = 1, .offset = 1234567890123, .line = 42}, .documents = 7, .tokens = 99};
-  state.report.kv_weights_sha256 = std::string(64, 'a');
+  state.report.base = {.kv_weights_sha256 = std::string(64, 'a'),
+                       .weights_sha256 = std::string(64, 'b'),
+                       .config = {{"rms_norm_eps", 1e-6}}};
   state.report.layer_prefix = "model.layers.";
   state.report.target_layers = 12;
   state.report.documents = 8;

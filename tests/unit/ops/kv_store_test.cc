@@ -90,6 +90,9 @@ TEST(KvStore, SimdGivesTheOraclesBytes) {
           EXPECT_EQ(actual.sequence.kv_pool, expected.sequence.kv_pool);
           EXPECT_EQ(actual.saturation.k, expected.saturation.k);
           EXPECT_EQ(actual.saturation.v, expected.saturation.v);
+          EXPECT_EQ(actual.saturation.flushed_k, expected.saturation.flushed_k);
+          EXPECT_EQ(actual.saturation.flushed_v, expected.saturation.flushed_v);
+          EXPECT_EQ(expected.saturation.flushed_v > 0, dtype == KvDType::kE4M3);
         }
       });
     }

@@ -19,12 +19,12 @@ using test::Refuses;
 /// A full set for the bundled model, spelled as in the files.
 ScaleFile FullSet(bool with_draft = true) {
   ScaleFile file;
-  float value = 0.01f;
+  float value = 0.001f;
   std::vector<ScaleSlot> slots = TargetSlots(test::TinyModel());
   if (with_draft) slots.insert(slots.end(), {{true, 0, KvSide::kKey}, {true, 0, KvSide::kValue}});
   for (const ScaleSlot& slot : slots) {
     file.scales[ScaleTensorName(test::TinyModel().layer_prefix(), slot)] = value;
-    value += 0.01f;
+    value += 0.001f;
   }
   return file;
 }
@@ -50,7 +50,7 @@ class OwnScales : public ::testing::Test {
 TEST_F(OwnScales, AFullSetIsAccepted) {
   const auto scales = Load(FullSet(), /*need_draft=*/true);
   ASSERT_TRUE(scales.ok()) << scales.error().ToString();
-  EXPECT_EQ(scales->target[0].k, 0.01f);
+  EXPECT_EQ(scales->target[0].k, 0.001f);
   EXPECT_NE(scales->target[0].v, scales->target[0].k);
   EXPECT_TRUE(scales->draft.has_value());
 }
@@ -100,10 +100,10 @@ TEST_F(OwnScales, TwoSpellingsOfOneScaleAreRefused) {
 TEST_F(OwnScales, AnotherSpellingAloneIsFolded) {
   ScaleFile file = FullSet();
   file.scales.erase(Name(7, 'k'));
-  file.scales["model.language_model.layers.7.self_attn.attn._k_scale"] = 0.5f;
+  file.scales["model.language_model.layers.7.self_attn.attn._k_scale"] = 0.02f;
   const auto scales = Load(file);
   ASSERT_TRUE(scales.ok()) << scales.error().ToString();
-  EXPECT_EQ(scales->target[1].k, 0.5f);
+  EXPECT_EQ(scales->target[1].k, 0.02f);
 }
 
 TEST_F(OwnScales, ScalesOfLayersThatAreNotQsaAreNoneOfOurs) {
@@ -160,7 +160,7 @@ TEST_F(OwnScales, AreListedForInspection) {
   const auto layers = ListKvScales(Checkpoint::Open(dir_ / "model").value());
   ASSERT_EQ(layers.size(), 4u);
   EXPECT_EQ(layers[0].layer, 3);
-  EXPECT_EQ(layers[0].k, 0.01f);
+  EXPECT_EQ(layers[0].k, 0.001f);
   EXPECT_EQ(layers[0].file, "extra.safetensors");
   EXPECT_FALSE(layers[1].v.has_value());  // unusable
   EXPECT_TRUE(layers[3].draft);

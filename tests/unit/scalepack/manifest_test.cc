@@ -14,8 +14,10 @@ ScaleManifest Sample() {
   ScaleManifest manifest;
   manifest.artifact_id = "id";
   manifest.repo_id = "owner/name";
-  manifest.index_sha256 = std::string(64, '1');
-  manifest.kv_weights_sha256 = std::string(64, '2');
+  manifest.base.index_sha256 = std::string(64, '1');
+  manifest.base.kv_weights_sha256 = std::string(64, '2');
+  manifest.base.weights_sha256 = std::string(64, '5');
+  manifest.base.config = {{"rms_norm_eps", 1e-6}, {"layer_types", {"full_attention"}}};
   manifest.target = {"model-kvscales.safetensors", std::string(64, '3'), {"a", "b"}};
   manifest.draft = {std::string(kDraftScaleFile), std::string(64, '4'), {"c"}};
   for (const bool draft : {false, true}) {
@@ -36,6 +38,7 @@ TEST(Manifest, RoundTrips) {
   const auto read = ParseManifest(ManifestToJson(Sample()), "m.json");
   ASSERT_TRUE(read.ok()) << read.error().ToString();
   EXPECT_EQ(read->artifact_id, "id");
+  EXPECT_EQ(read->base, Sample().base);
   EXPECT_EQ(read->target.tensor_names, Sample().target.tensor_names);
   EXPECT_EQ(read->draft->filename, kDraftScaleFile);
   ASSERT_EQ(read->tensors.size(), 2u);

@@ -118,7 +118,7 @@ TEST_F(MaterializeTest, ADraftReportSuppliesTheDraft) {
   const auto made = Make();
   ASSERT_TRUE(made.ok()) << made.error().ToString();
   const Checkpoint checkpoint = Checkpoint::Open(view_).value();
-  EXPECT_EQ(LoadKvScales(checkpoint, std::nullopt, true)->draft->k, ScaleForMaxAbs(20.0f));
+  EXPECT_EQ(LoadKvScales(checkpoint, std::nullopt, true)->draft->k, ScaleForMaxAbs(11.0f));
   const Json json = Json::parse(test::Slurp(view_ / kProvenanceFile));
   EXPECT_EQ(json["mtp_report_sha256"], Sha256Hex(test::Slurp(*draft_report_)));
 }
@@ -131,7 +131,7 @@ TEST_F(MaterializeTest, RefusesADraftReportThatDoesNotFit) {
   WriteDraftReport(test::MakeReport(test::TinyModel(), /*with_draft=*/false));
   EXPECT_TRUE(Refuses(Make(), Code::kNotFound, {"model.layers.12.self_attn.k_scale"}));
   CalibrationReport other = test::MakeReport(test::TinyModel());
-  other.kv_weights_sha256 = std::string(64, 'f');
+  other.base.kv_weights_sha256 = std::string(64, 'f');
   WriteDraftReport(other);
   EXPECT_TRUE(Refuses(Make(), Code::kMismatch, {"K/V weights", "kv8 calibrate"}));
   EXPECT_FALSE(fs::exists(view_));

@@ -38,14 +38,14 @@ Json Merged(const std::vector<CalibrationReport>& reports) {
 TEST(MergeReports, AddsCountsAndTakesMaxima) {
   const auto merged = MergeReports({Scaled(1, "a"), Scaled(2, "b")}).value();
   const SideStatistics& side = merged.layers[1].k;
-  EXPECT_EQ(side.max_abs, 30.0f);
+  EXPECT_EQ(side.max_abs, 19.5f);
   EXPECT_EQ(side.count, 2000u);
   EXPECT_EQ(side.nonzero_count, 1980u);
   EXPECT_EQ(merged.tokens, 1000u);
   EXPECT_EQ(merged.documents, 6u);
   EXPECT_EQ(merged.corpus_sha256.size(), 2u);
-  EXPECT_EQ(side.shard_max_abs.at("a"), 15.0f);
-  EXPECT_EQ(side.shard_max_abs.at("b"), 30.0f);
+  EXPECT_EQ(side.shard_max_abs.at("a"), 9.75f);
+  EXPECT_EQ(side.shard_max_abs.at("b"), 19.5f);
   const auto read = ReportFromJson(ReportToJson(merged), "merged");
   EXPECT_TRUE(read.ok()) << read.error().ToString();
 }
@@ -74,10 +74,10 @@ TEST(MergeReports, RefusesWhatDoesNotBelongTogether) {
   const auto a = Scaled(1, "a");
   EXPECT_TRUE(Refuses(MergeReports({}), Code::kInvalidArgument, {"no calibration reports"}));
   auto other = a;
-  other.index_sha256 = Sha256Hex("other");
+  other.base.index_sha256 = Sha256Hex("other");
   EXPECT_TRUE(Refuses(MergeReports({a, other}), Code::kMismatch, {"report 2", "index_sha256"}));
   other = a;
-  other.kv_weights_sha256 = Sha256Hex("other");
+  other.base.kv_weights_sha256 = Sha256Hex("other");
   EXPECT_TRUE(Refuses(MergeReports({a, other}), Code::kMismatch, {"kv_weights_sha256"}));
   other = MakeReport(TinyModel(), /*with_draft=*/false);
   EXPECT_TRUE(Refuses(MergeReports({a, other}), Code::kMismatch, {"[3, 7, 11, 12]", "[3, 7, 11]"}));

@@ -41,7 +41,7 @@ TEST_F(WritePackTest, WritesTargetAndDraft) {
   EXPECT_EQ(pack->manifest.repo_id, "owner/tiny");
   EXPECT_EQ(pack->manifest.artifact_id, written->artifact_id);
   EXPECT_EQ(pack->target.content.scales.at("model.language_model.layers.7.self_attn.k_scale"),
-            ScaleForMaxAbs(15.0f));
+            ScaleForMaxAbs(9.75f));
   EXPECT_EQ(pack->draft->content.scales.at("mtp.layers.0.self_attn.v_scale"),
             ScaleForMaxAbs(1.75f));
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_ / "pack"), {}), 5);
@@ -82,10 +82,10 @@ TEST_F(WritePackTest, TheReadmeSaysWhatItIsAndHowToUseIt) {
 
 TEST_F(WritePackTest, RefusesAReportOfAnotherCheckpoint) {
   const std::string other = Sha256Hex("other");
-  EXPECT_TRUE(Refuses(WriteEdited([&](auto& r) { r.index_sha256 = other; }), Code::kMismatch,
+  EXPECT_TRUE(Refuses(WriteEdited([&](auto& r) { r.base.index_sha256 = other; }), Code::kMismatch,
                       {other, TinyModel().index_sha256(), "kv8 calibrate"}));
-  EXPECT_TRUE(Refuses(WriteEdited([&](auto& r) { r.kv_weights_sha256 = other; }), Code::kMismatch,
-                      {"K/V weights", other}));
+  EXPECT_TRUE(Refuses(WriteEdited([&](auto& r) { r.base.kv_weights_sha256 = other; }),
+                      Code::kMismatch, {"K/V weights", other}));
   EXPECT_TRUE(Refuses(WriteEdited([](auto& r) { r.layer_prefix = "model.layers."; }),
                       Code::kMismatch, {"layer prefix"}));
   EXPECT_TRUE(
@@ -112,11 +112,9 @@ TEST_F(WritePackTest, RefusesSidesThatGiveNoScale) {
                       Code::kInvalidArgument, {"model.layers.12.self_attn.k_scale"}));
 }
 
-TEST_F(WritePackTest, AMaximumOf448StillGivesALoadableScale) {
-  ASSERT_TRUE(WriteEdited([](auto& r) { r.layers[0].k.max_abs = 448; }).ok());
-  const auto pack = ReadScalePack(dir_ / "pack");
-  ASSERT_TRUE(pack.ok()) << pack.error().ToString();
-  EXPECT_TRUE(BindScalePack(*pack, TinyModel()).ok());
+TEST_F(WritePackTest, RefusesAMaximumThatTheWeightsCannotGive) {
+  EXPECT_TRUE(Refuses(WriteEdited([](auto& r) { r.layers[0].k.max_abs = 448; }), Code::kMismatch,
+                      {"layers.3.self_attn.k_scale", "cannot give more"}));
 }
 
 TEST_F(WritePackTest, RefusesACheckpointThatHasScales) {

@@ -33,7 +33,7 @@ KvCacheInfo SomeCache() {
   kv.cached_blocks = 3;
   kv.bytes = 1000;
   kv.scale_pack_id = "pack-1";
-  kv.layers = {{.layer = 3, .k_scale = 0.5f, .saturated_k = 1},
+  kv.layers = {{.layer = 3, .k_scale = 0.5f, .saturated_k = 1, .flushed_k = 5},
                {.layer = 12, .draft = true, .saturated_v = 2}};
   return kv;
 }

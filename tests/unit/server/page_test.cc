@@ -25,7 +25,7 @@ EngineSnapshot SomeSnapshot() {
   snapshot.kv_cache.scale_pack_id = "pack \"1\"";
   snapshot.kv_cache.blocks = 6;
   snapshot.kv_cache.layers = {
-      {.layer = 3, .k_scale = 0.25F, .v_scale = 0.5F, .saturated_k = 9},
+      {.layer = 3, .k_scale = 0.25F, .v_scale = 0.5F, .saturated_k = 9, .flushed_v = 8},
       {.layer = 12, .draft = true, .k_scale = 2, .v_scale = 4, .saturated_v = 1}};
   return snapshot;
 }
@@ -54,6 +54,9 @@ TEST(PageState, HasCountersScalesAndAcceptance) {
   const Json& layers = state["kv_cache"]["layers"];
   EXPECT_EQ(layers[0]["k_scale"], 0.25);
   EXPECT_EQ(layers[0]["saturated_k"], 9);
+  EXPECT_EQ(layers[0]["flushed_v"], 8);
+  EXPECT_EQ(state["kv_cache"]["weights"], "none");
+  EXPECT_EQ(state["kv_cache"]["accepted_lineage"], Json::array());
   EXPECT_EQ(layers[1]["draft"], true);
   EXPECT_EQ(layers[1]["v_scale"], 4);
 }

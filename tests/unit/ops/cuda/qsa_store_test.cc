@@ -113,7 +113,7 @@ struct Operands {
                         static_cast<std::size_t>(of.batch.rows() * of.batch.config.index_heads *
                                                  of.batch.config.index_dim),
                         NAN)),
-        saturation(device, stream, std::vector<unsigned long long>(2)) {}
+        saturation(device, stream, std::vector<unsigned long long>(4)) {}
 
   QsaStoreArgs Args() const {
     const QsaConfig& c = test.batch.config;
@@ -152,9 +152,9 @@ Case::Outputs RunStore(Device& device, DeviceStream& stream, const CudaOps& ops,
   const Operands o(device, stream, test);
   const Result<void> launched = ops.QsaStore(stream, o.Args());
   EXPECT_TRUE(launched.ok()) << launched.error().ToString();
-  const std::vector<unsigned long long> clipped = o.saturation.Read();
+  const std::vector<unsigned long long> lost = o.saturation.Read();
   return {o.query.Read(),         o.index_query.Read(),      o.pages.rings.Read(),
-          o.pages.kv_pool.Read(), o.pages.index_pool.Read(), {clipped[0], clipped[1]}};
+          o.pages.kv_pool.Read(), o.pages.index_pool.Read(), {lost[0], lost[1], lost[2], lost[3]}};
 }
 
 void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expected) {
@@ -272,7 +272,9 @@ TEST_F(CudaQsaStore, StoresTheSameBytesAsTheCpu) {
       const Case::Outputs expected = test.Expected();
       ExpectSamePages(test, actual, expected);
       EXPECT_EQ(actual.saturation.v, expected.saturation.v);
+      EXPECT_EQ(actual.saturation.flushed_v, expected.saturation.flushed_v);
       EXPECT_EQ(expected.saturation.v > 0, dtype == KvDType::kE4M3);
+      EXPECT_EQ(expected.saturation.flushed_v > 0, dtype == KvDType::kE4M3);
     }
   }
 }
