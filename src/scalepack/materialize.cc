@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "base/file.h"
+#include "base/output_path.h"
 #include "base/sha256.h"
 #include "checkpoint/index.h"
 #include "scalepack/calibration_report.h"
+#include "scalepack/kv_scales.h"
 #include "scalepack/merged_index.h"
 #include "scalepack/pack_writer.h"
 #include "scalepack/provenance.h"
@@ -27,31 +28,13 @@ struct Places {
   fs::path output;
 };
 
-Result<fs::path> Resolve(const fs::path& path) {
-  std::error_code error;
-  const fs::path real = fs::weakly_canonical(path, error);
-  if (error) return SystemError(path, "resolve", error.value());
-  // weakly_canonical keeps the empty name of "dir/" where the directory does not exist.
-  return real.has_filename() ? real : real.parent_path();
-}
-
-bool IsInside(const fs::path& inner, const fs::path& outer) {
-  const auto [end, unused] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return end == outer.end();
-}
-
 Result<Places> ResolvePlaces(const MaterializeRequest& request) {
   Places places;
-  KV8_ASSIGN_OR_RETURN(places.base, Resolve(request.base_checkpoint));
-  KV8_ASSIGN_OR_RETURN(places.pack, Resolve(request.pack_dir));
-  KV8_ASSIGN_OR_RETURN(places.output, Resolve(request.output_dir));
+  KV8_ASSIGN_OR_RETURN(places.base, ResolvePath(request.base_checkpoint));
+  KV8_ASSIGN_OR_RETURN(places.pack, ResolvePath(request.pack_dir));
+  KV8_ASSIGN_OR_RETURN(places.output, ResolvePath(request.output_dir));
   KV8_RETURN_IF_ERROR(CheckNewOutput(request.output_dir));
-  for (const fs::path& input : {places.base, places.pack}) {
-    if (!IsInside(places.output, input)) continue;
-    return Error{Code::kInvalidArgument, fmt::format("the output lies inside {}", input.string()),
-                 places.output.string(),
-                 "name a directory outside the base checkpoint and the pack"};
-  }
+  KV8_RETURN_IF_ERROR(CheckOutside(places.output, {places.base, places.pack}));
   return places;
 }
 
@@ -160,6 +143,14 @@ Result<void> LinkBase(const Places& places, const ViewImage& view, StagedDirecto
   return {};
 }
 
+/// Opens what was written as a user of the view will. Relative links hold before the publication
+/// too, because the staging directory has the same parent.
+Result<void> CheckView(const fs::path& view, bool with_draft) {
+  KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(view));
+  auto scales = LoadKvScales(checkpoint, std::nullopt, with_draft);
+  return scales.ok() ? Result<void>() : std::move(scales).error();
+}
+
 Result<void> WriteView(const Places& places, const ViewImage& view, const StepHook& hook) {
   KV8_ASSIGN_OR_RETURN(auto staged, StagedDirectory::Create(places.output, hook));
   KV8_RETURN_IF_ERROR(LinkBase(places, view, &staged));
@@ -168,6 +159,7 @@ Result<void> WriteView(const Places& places, const ViewImage& view, const StepHo
   }
   KV8_RETURN_IF_ERROR(staged.Write(kIndexFile, view.index));
   KV8_RETURN_IF_ERROR(staged.Write(kProvenanceFile, view.provenance));
+  KV8_RETURN_IF_ERROR(CheckView(staged.path(), view.summary.draft_scales > 0));
   return staged.Publish();
 }
 

@@ -27,6 +27,9 @@ class StagedDirectory {
   StagedDirectory& operator=(StagedDirectory&&) = delete;
   ~StagedDirectory();
 
+  /// Where it is until it is published.
+  const std::filesystem::path& path() const { return staging_; }
+
   /// Writes a file and makes it durable. Errors: kIo.
   Result<void> Write(std::string_view name, std::string_view content);
   /// Makes a symbolic link. `target` is taken as seen from the published directory, which has the

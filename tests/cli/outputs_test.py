@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from kv8_cli import CORPUS, MODEL, Kv8TestCase, calibrated, run, start
+from kv8_cli import CORPUS, MODEL, Kv8TestCase, calibrated, link_model, start
 
 
 def tree(path):
@@ -147,10 +147,30 @@ class OutputsTest(Kv8TestCase):
             out = self.dir / "out"
             out.unlink() if out.is_file() else shutil.rmtree(out)
         self.assertEqual(stamp(), before)
-        inside = MODEL / "view"
-        done = run(*self.writers(inside)["materialize"])
-        self.assertEqual(done.code, 1)
-        self.assertFalse(inside.exists())
+
+    def test_Cli54_an_output_inside_the_base_is_refused_however_it_is_named(self):
+        base = link_model(self.dir / "base")
+        pack = calibrated().pack
+        before = tree(base)
+        for cwd, named, output in (
+            (base, base, base / "view"),
+            (base, ".", "view"),
+            (base, "../base/", "./new/view"),
+            (self.dir, "base", "base/view"),
+        ):
+            with self.subTest(base=named, output=output):
+                arguments = ("--base-checkpoint", named, "--pack-dir", pack, "--output-dir", output)
+                self.refuse("materialize", *arguments, naming=["inside", str(base)], cwd=cwd)
+                self.assertEqual(tree(base), before)
+
+    def test_Cli30_a_view_is_usable_whatever_the_name_of_its_place(self):
+        flags = ("--token-ids", self.ids(1), "--max-tokens", 1, "--kv-cache-dtype", "fp8_e4m3")
+        link_model(self.dir / "base")
+        for output in ("view", "./other", "new/deep", "slash/"):
+            with self.subTest(output):
+                inputs = ("--base-checkpoint", "base", "--pack-dir", calibrated().pack)
+                self.succeed("materialize", *inputs, "--output-dir", output, cwd=self.dir)
+                self.succeed("generate", "--model", output, *flags, cwd=self.dir)
 
 
 if __name__ == "__main__":
