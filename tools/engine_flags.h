@@ -40,8 +40,8 @@ struct EngineFlags {
 };
 
 /// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory and those of
-/// AddDeviceFlags.
-void AddEngineFlags(CLI::App& app, EngineFlags& flags);
+/// AddDeviceFlags. `default_length` says what --max-model-len is when it is not given.
+void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length);
 
 /// An engine for max_num_seqs sequences of `needed_tokens` (0: the checkpoint's limit), unless
 /// --max-model-len says otherwise. Errors: those of Engine::Create.
@@ -55,12 +55,5 @@ std::uint64_t SaturatedValues(const KvCacheInfo& info);
 
 /// The name of `dtype` on the command line and in JSON.
 const char* KvDTypeName(KvDType dtype);
-
-/// A ->check that refuses what is not a number in [low, high]; NaN too, which CLI::Range lets by.
-CLI::Validator NumberWithin(double low, double high);
-
-/// A ->check that refuses what is not a decimal whole number in [low, high]. CLI11 by itself clamps
-/// what its type cannot hold, wraps -1 around and reads 010 as 8.
-CLI::Validator WholeNumberWithin(std::uint64_t low, std::uint64_t high);
 
 }  // namespace kv8

@@ -9,6 +9,7 @@
 #include "checkpoint/finite.h"
 #include "commands.h"
 #include "output.h"
+#include "printable.h"
 #include "scalepack/kv_scales.h"
 
 namespace kv8 {
@@ -256,7 +257,7 @@ std::string TokenBytesText(const ModelSpec& config) {
 }
 
 std::string ToText(const Checkpoint& checkpoint, bool checked_finite) {
-  return checkpoint.dir().string() + "\n" + ModelText(checkpoint.config()) +
+  return Printable(checkpoint.dir().string()) + "\n" + ModelText(checkpoint.config()) +
          TensorText(TotalsOf(checkpoint)) + ScaleText(checkpoint) +
          TokenBytesText(checkpoint.config()) + (checked_finite ? "every value is finite\n" : "");
 }
@@ -269,7 +270,7 @@ Result<void> Inspect(const InspectOptions& options) {
     }
   }
   return options.json ? WriteJson(ToJson(checkpoint, options.check_finite))
-                      : WriteText(ToText(checkpoint, options.check_finite));
+                      : WriteLines(ToText(checkpoint, options.check_finite));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "output.h"
+#include "printable.h"
 #include "scalepack/materialize.h"
 
 namespace kv8 {
@@ -27,15 +28,15 @@ Json ToJson(const MaterializeSummary& view, const std::filesystem::path& output)
 }
 
 std::string ToText(const MaterializeSummary& view, const std::filesystem::path& output) {
-  return fmt::format("{}: {} target scales, {} draft scales\n{}\n", view.artifact_id,
-                     view.target_scales, view.draft_scales, output.string());
+  return fmt::format("{}: {} target scales, {} draft scales\n{}\n", Printable(view.artifact_id),
+                     view.target_scales, view.draft_scales, Printable(output.string()));
 }
 
 Result<void> RunMaterialize(MaterializeFlags flags) {
   if (!flags.draft_report.empty()) flags.request.draft_report = flags.draft_report;
   KV8_ASSIGN_OR_RETURN(const MaterializeSummary view, Materialize(flags.request));
   const std::filesystem::path& output = flags.request.output_dir;
-  return flags.json ? WriteJson(ToJson(view, output)) : WriteText(ToText(view, output));
+  return flags.json ? WriteJson(ToJson(view, output)) : WriteLines(ToText(view, output));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/json.h"
+#include "base/lfs_pointer.h"
 
 namespace kv8 {
 namespace {
@@ -30,6 +31,9 @@ struct Extent {
 };
 
 Result<std::string_view> HeaderText(std::span<const std::byte> file, std::string_view where) {
+  if (IsLfsPointer({reinterpret_cast<const char*>(file.data()), file.size()})) {
+    return LfsPointerError(where);
+  }
   if (file.size() < kLengthBytes) {
     return Corrupt(fmt::format("{} bytes; the header length alone takes 8", file.size()), where);
   }

@@ -150,7 +150,9 @@ class GenerateTest(Kv8TestCase):
 
     def test_Cli16_device_and_backend_are_never_replaced_silently(self):
         self.refuse(*GENERATE, "--prompt", "a", "--device", "cuda", naming=["use the CPU"])
-        self.refuse(*GENERATE, "--prompt", "a", "--backend", "fast", naming=["fast", "simd", "reference"])
+        self.usage_error(*GENERATE, "--prompt", "a", "--backend", "fast")
+        naming = ["'native'", "simd", "reference"]
+        self.refuse(*GENERATE, "--prompt", "a", "--backend", "native", naming=naming)
 
     def test_Cli17_fp8_is_another_name_of_fp8_e4m3(self):
         for name in ("fp8", "fp8_e4m3"):
