@@ -100,6 +100,13 @@ class HostileCorpusTest(Kv8TestCase):
                 self.assertLess(done.seconds, REFUSAL_SECONDS)
                 self.assertFalse((self.dir / "report.json").exists())
 
+    def test_Cli41_a_line_that_is_too_long_is_refused_without_being_read_whole(self):
+        corpus = self.file("corpus.jsonl", '{"text": "The table shows 644 crates."}\n')
+        for size in (1 << 30, 2 << 30):
+            os.truncate(corpus, size)  # zeros up to the end, which take no room on the disk
+            done = self.refuse(*self.calibrate(corpus), naming=[f"{corpus}:2: ", "67108864 bytes"])
+            self.assertLess(done.seconds, REFUSAL_SECONDS)
+
     def test_Cli42_what_is_not_a_regular_file_is_refused_not_waited_for(self):
         fifo = self.dir / "fifo"
         os.mkfifo(fifo)

@@ -137,6 +137,21 @@ class OutputsTest(Kv8TestCase):
         process.communicate()
         self.assertFalse(out.exists())
 
+    def test_Cli52_what_a_killed_run_left_is_cleared_by_the_next(self):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        for command, arguments in self.writers(self.dir / "out").items():
+            with self.subTest(command):
+                names = (".out.tmp-", ".out.partial.tmp-") if command == "calibrate" else (".out.tmp-",)
+                for name in names:
+                    (self.dir / f"{name}{ended.pid}").mkdir()
+                    (self.dir / f"{name}{os.getpid()}").touch()  # of a run that goes on
+                self.succeed(*arguments)
+                left = sorted(path.name for path in self.dir.iterdir())
+                self.assertEqual(left, sorted([*(f"{name}{os.getpid()}" for name in names), "out"]))
+                for path in self.dir.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     def test_Cli54_the_base_is_only_read(self):
         def stamp():
             return {p.name: (p.stat().st_mtime_ns, p.stat().st_size) for p in MODEL.iterdir()}
