@@ -180,7 +180,7 @@ def rename(new, dtype=None):
 def as_type(dtype, width):
     def edit(head, payload):
         rows, cols = head[TENSOR]["shape"]
-        head[TENSOR].update(dtype=dtype, shape=[rows, cols * 2 // width])
+        head[TENSOR].update(dtype=dtype, shape=[rows, int(cols * 2 / width)])
 
     return header(edit)
 
@@ -254,7 +254,7 @@ _OPEN = {
     "config_vocab": (config(lambda c: c.update(vocab_size=6145)), "layer_multipliers: index 0 holds"),
     "config_quantised": (
         config(lambda c: c.update(quantization_config={"quant_method": "fp8"})),
-        "quantization_config is an object",
+        'text_config: quantization_config: quant_method is "fp8"',
     ),
     "generation_config_bad_stop": (
         lambda out: edit_json(out, "generation_config.json", lambda c: c.update(eos_token_id=[2, 6144])),
@@ -318,9 +318,15 @@ _OPEN = {
     ),
     "shard_shape_lies": (set_entry(shape=[192, 191]), "takes 73344 bytes, data_offsets span 73728"),
     "shard_shape_negative": (set_entry(shape=[-192, -192]), "shape holds -192"),
-    "shard_unknown_dtype": (set_entry(dtype="F4"), 'unknown dtype "F4"'),
+    "shard_unknown_dtype": (set_entry(dtype="F5"), 'unknown dtype "F5"'),
+    "shard_half_bytes": (
+        set_entry(dtype="F4", shape=[192, 383]),
+        "takes 36768 bytes, data_offsets span 73728",
+    ),
     # quantised and doubled tensors
     "tensor_fp8": (as_type("F8_E4M3", 1), f"tensor {TENSOR}: has type F8_E4M3"),
+    "tensor_fp4": (as_type("F4", 0.5), f"tensor {TENSOR}: has type F4"),
+    "tensor_e8m0": (as_type("F8_E8M0", 1), f"tensor {TENSOR}: has type F8_E8M0"),
     "tensor_packed": (as_type("I32", 4), f"tensor {TENSOR}: has type I32"),
     "tensor_scale": (
         rename("mtp.fc_hidden.weight_scale"),

@@ -10,6 +10,7 @@
 #include "hash_progress.h"
 #include "interrupt.h"
 #include "output.h"
+#include "printable.h"
 
 namespace kv8 {
 namespace {
@@ -97,8 +98,9 @@ std::string ToText(const CalibrationReport& report, const std::filesystem::path&
     text += fmt::format("{} {:3} K  {}\n", name, layer.layer, SideText(layer.k));
     text += fmt::format("{} {:3} V  {}\n", name, layer.layer, SideText(layer.v));
   }
-  text += fmt::format("{} documents, {} tokens{}\n{}\n", report.documents, report.tokens,
-                      report.partial_corpus ? " (part of the corpus)" : "", output.string());
+  text +=
+      fmt::format("{} documents, {} tokens{}\n{}\n", report.documents, report.tokens,
+                  report.partial_corpus ? " (part of the corpus)" : "", Printable(output.string()));
   return text;
 }
 
@@ -122,7 +124,7 @@ Result<void> Calibrate(const CalibrateOptions& options) {
   const std::filesystem::path& output = options.calibration.output;
   auto report = options.merge.empty() ? Measure(options) : MergeReportFiles(options.merge, output);
   if (!report.ok()) return std::move(report).error();
-  return options.json ? WriteJson(ToJson(*report, output)) : WriteText(ToText(*report, output));
+  return options.json ? WriteJson(ToJson(*report, output)) : WriteLines(ToText(*report, output));
 }
 
 /// What to measure: --model and --corpus, with the limits.
@@ -170,7 +172,7 @@ CommandRun SetUpCalibrate(CLI::App& app) {
   AddJsonFlag(app, options->json);
   app.final_callback([&app] {
     if (app.count("--model") + app.count("--merge") == 0) {
-      throw CLI::RequiredError("--model with --corpus, or --merge");
+      throw CLI::RequiredError("Exactly 1 option from [--model,--merge]");
     }
   });
   return [options] { return Calibrate(*options); };

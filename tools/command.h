@@ -25,8 +25,9 @@
 // in CMakeLists.txt, its lines in docs/spec/cli.md, and its test in tests/cli/.
 //
 // What main.cc does with it:
-// - what CLI11 refuses (unknown flag, failed ->check, missing ->required) is exit code 2; so say
-//   everything about a flag that needs no file in its declaration: ->check, ->excludes, groups;
+// - what CLI11 refuses (unknown flag, failed ->check, missing ->required) becomes an Error
+//   (usage_error.h) with exit code 2; so say everything about a flag that needs no file in its
+//   declaration: ->check (flag_checks.h), ->excludes, groups;
 // - an Error from the run is printed as `kv8 <name>: <where>: <what>\n  try: <remedy>`, with exit
 //   code 1;
 // - a run prints its result with WriteText or WriteJson (output.h) and nothing else on standard
@@ -38,6 +39,7 @@
 #include <functional>
 #include <string>
 
+#include "flag_checks.h"
 #include "kv8/error.h"
 
 namespace kv8 {
@@ -51,14 +53,6 @@ using CommandSetUp = CommandRun (*)(CLI::App& app);
 /// Declares `--json`, which every subcommand has.
 inline void AddJsonFlag(CLI::App& app, bool& json) {
   app.add_flag("--json", json, "Print one JSON object on standard output and nothing else");
-}
-
-/// A ->check for paths. An empty one, such as an unset variable of a script leaves behind, would
-/// mean the working directory, or that the flag was not given.
-inline CLI::Validator NotEmpty() {
-  return CLI::Validator(
-      [](const std::string& text) { return std::string(text.empty() ? "the path is empty" : ""); },
-      "");
 }
 
 }  // namespace kv8

@@ -1,15 +1,12 @@
 #include "engine_flags.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <charconv>
-#include <system_error>
 #include <utility>
 
 #include "command.h"
+#include "flag_checks.h"
 #include "hash_progress.h"
 
 namespace kv8 {
@@ -54,12 +51,13 @@ Loss LossOf(const KvCacheInfo& info) {
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
   app.add_option("--device", flags.name,
                  "Where the model runs: cpu or cuda, the first NVIDIA GPU that is visible")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(OneOf({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option(
-      "--backend", flags.backend,
-      "Implementation of the ops: simd (default) or reference on the CPU, native (default) "
-      "or sm70, the V100's code, on a GPU");
+         "--backend", flags.backend,
+         "Implementation of the ops: simd (default) or reference on the CPU, native (default) "
+         "or sm70, the V100's code, on a GPU")
+      ->check(OneOf({"simd", "reference", "native", "sm70"}));
   app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
       ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();
@@ -92,7 +90,7 @@ void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights) {
                "measured on; the output says so");
 }
 
-void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
+void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length) {
   app.add_option("--model", flags.model, "Checkpoint directory, or a materialized one")
       ->required()
       ->check(NotEmpty());
@@ -100,10 +98,10 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags) {
                  "Scale pack directory, used with --kv-cache-dtype fp8_e4m3")
       ->check(NotEmpty());
   app.add_option("--kv-cache-dtype", flags.kv_cache_dtype, "Element type of the K/V cache")
-      ->check(CLI::IsMember({"fp16", "fp8_e4m3", "fp32", "fp8"}))
+      ->check(OneOf({"fp16", "fp8_e4m3", "fp32", "fp8"}))
       ->capture_default_str();
   app.add_option("--max-model-len", flags.max_model_len,
-                 "Most tokens of prompt and output; default: what the request needs")
+                 "Most tokens of prompt and output; default: " + default_length)
       ->check(WholeNumberWithin(1, INT32_MAX));
   app.add_option("--kv-memory", flags.kv_memory,
                  "Bytes for the cache; default: what --max-model-len needs")
@@ -171,33 +169,6 @@ const char* KvDTypeName(KvDType dtype) {
     if (dtype == entry.dtype) return entry.name;
   }
   return "";
-}
-
-CLI::Validator NumberWithin(double low, double high) {
-  const std::string range = fmt::format("{} to {}", low, high);
-  return CLI::Validator(
-      [low, high, range](const std::string& text) {
-        double number = 0;
-        const bool good =
-            CLI::detail::lexical_cast(text, number) && number >= low && number <= high;
-        return good ? std::string() : fmt::format("\"{}\" is not a number {}", text, range);
-      },
-      range);
-}
-
-CLI::Validator WholeNumberWithin(std::uint64_t low, std::uint64_t high) {
-  const std::string range = fmt::format("{} to {}", low, high);
-  return CLI::Validator(
-      [low, high, range](const std::string& text) {
-        const bool octal = text.size() > 1 && text.front() == '0';
-        const char* const end = text.data() + text.size();
-        std::uint64_t number = 0;
-        const auto [stop, problem] = std::from_chars(text.data(), end, number);
-        const bool good =
-            !octal && problem == std::errc() && stop == end && number >= low && number <= high;
-        return good ? std::string() : fmt::format("\"{}\" is not a whole number {}", text, range);
-      },
-      range);
 }
 
 }  // namespace kv8

@@ -44,8 +44,9 @@ struct EngineFlags {
 };
 
 /// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory and those of
-/// AddDeviceFlags and AddLineageFlags.
-void AddEngineFlags(CLI::App& app, EngineFlags& flags);
+/// AddDeviceFlags and AddLineageFlags. `default_length` says what --max-model-len is when it is not
+/// given.
+void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length);
 
 /// Declares --accept-lineage and --trust-weights.
 void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights);
@@ -68,12 +69,5 @@ std::string LossText(const KvCacheInfo& info);
 
 /// The name of `dtype` on the command line and in JSON.
 const char* KvDTypeName(KvDType dtype);
-
-/// A ->check that refuses what is not a number in [low, high]; NaN too, which CLI::Range lets by.
-CLI::Validator NumberWithin(double low, double high);
-
-/// A ->check that refuses what is not a decimal whole number in [low, high]. CLI11 by itself clamps
-/// what its type cannot hold, wraps -1 around and reads 010 as 8.
-CLI::Validator WholeNumberWithin(std::uint64_t low, std::uint64_t high);
 
 }  // namespace kv8

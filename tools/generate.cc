@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -156,7 +155,7 @@ void AddSamplingFlags(CLI::App& app, SamplingOptions& sampling) {
       ->capture_default_str();
   app.add_option("--top-p", sampling.top_p,
                  "Choose among the fewest tokens that have this probability together")
-      ->check(NumberWithin(std::numeric_limits<float>::min(), 1))
+      ->check(Probability())
       ->capture_default_str();
   app.add_option("--seed", sampling.seed, "Seed of the random choices")
       ->check(WholeNumberWithin(0, UINT64_MAX))
@@ -167,7 +166,8 @@ void AddSamplingFlags(CLI::App& app, SamplingOptions& sampling) {
 
 CommandRun SetUpGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateOptions>();
-  AddEngineFlags(app, options->engine);
+  AddEngineFlags(app, options->engine,
+                 "what --max-tokens needs, or without it the checkpoint's limit");
   AddPromptFlags(app, options->prompt);
   app.add_option("--max-tokens", options->request.max_tokens,
                  "Most tokens to generate; default: until the model stops or its context is full")

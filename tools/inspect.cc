@@ -12,6 +12,7 @@
 #include "engine_flags.h"
 #include "hash_progress.h"
 #include "output.h"
+#include "printable.h"
 #include "scalepack/kv_scales.h"
 #include "scalepack/scale_names.h"
 
@@ -275,7 +276,7 @@ std::string TokenBytesText(const ModelSpec& config) {
 
 std::string ToText(const Checkpoint& checkpoint, const std::optional<KvScales>& scales,
                    bool checked_finite) {
-  return checkpoint.dir().string() + "\n" + ModelText(checkpoint.config()) +
+  return Printable(checkpoint.dir().string()) + "\n" + ModelText(checkpoint.config()) +
          TensorText(TotalsOf(checkpoint)) + ScaleText(checkpoint, scales) +
          TokenBytesText(checkpoint.config()) + (checked_finite ? "every value is finite\n" : "");
 }
@@ -306,7 +307,7 @@ Result<void> Inspect(const InspectOptions& options) {
     }
   }
   return options.json ? WriteJson(ToJson(checkpoint, scales, options.check_finite))
-                      : WriteText(ToText(checkpoint, scales, options.check_finite));
+                      : WriteLines(ToText(checkpoint, scales, options.check_finite));
 }
 
 }  // namespace

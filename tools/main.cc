@@ -1,6 +1,5 @@
 // `kv8`: parses the command line, runs one subcommand, turns its result into an exit code.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +16,8 @@
 #include "base/file.h"
 #include "commands.h"
 #include "output.h"
+#include "printable.h"
+#include "usage_error.h"
 
 namespace kv8 {
 namespace {
@@ -41,23 +42,10 @@ constexpr std::initializer_list<Command> kCommands = {
     {"serve", "Answer OpenAI's HTTP requests", SetUpServe},
 };
 
-/// Names in files may hold anything: line breaks that forge a second error, escape sequences that a
-/// terminal obeys.
-std::string WithoutControls(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7F ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return out;
-}
-
-int Report(const std::string& command, Error error) {
-  for (std::string* text : {&error.where, &error.what, &error.remedy}) {
-    *text = WithoutControls(*text);
-  }
-  Note("kv8 " + command + ": " + error.ToString());
-  return kFailed;
+int Report(const std::string& command, Error error, ExitCode code = kFailed) {
+  for (std::string* text : {&error.where, &error.what, &error.remedy}) *text = Printable(*text);
+  Note((command.empty() ? "kv8: " : "kv8 " + command + ": ") + error.ToString());
+  return code;
 }
 
 std::string bus_error_message;  // for the signal handler, which may not build it
@@ -104,7 +92,12 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has a code per kind of error; kv8 has one for all of them.
-    if (app.exit(error) != 0) return kUsage;
+    if (error.get_exit_code() != 0) {
+      const auto chosen = app.get_subcommands();
+      const CLI::App& parser = chosen.empty() ? app : *chosen.front();
+      return Report(chosen.empty() ? "" : parser.get_name(), UsageError(parser, error), kUsage);
+    }
+    app.exit(error);
     std::cout.flush();  // help and version
     return std::cout ? kDone : Report("--help", SystemError("standard output", "write", errno));
   }

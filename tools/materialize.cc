@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "hash_progress.h"
 #include "output.h"
+#include "printable.h"
 #include "scalepack/materialize.h"
 
 namespace kv8 {
@@ -29,8 +30,8 @@ Json ToJson(const MaterializeSummary& view, const std::filesystem::path& output)
 }
 
 std::string ToText(const MaterializeSummary& view, const std::filesystem::path& output) {
-  return fmt::format("{}: {} target scales, {} draft scales\n{}\n", view.artifact_id,
-                     view.target_scales, view.draft_scales, output.string());
+  return fmt::format("{}: {} target scales, {} draft scales\n{}\n", Printable(view.artifact_id),
+                     view.target_scales, view.draft_scales, Printable(output.string()));
 }
 
 Result<void> RunMaterialize(MaterializeFlags flags) {
@@ -38,7 +39,7 @@ Result<void> RunMaterialize(MaterializeFlags flags) {
   flags.request.lineage.hash.progress = ShowHashing();
   KV8_ASSIGN_OR_RETURN(const MaterializeSummary view, Materialize(flags.request));
   const std::filesystem::path& output = flags.request.output_dir;
-  return flags.json ? WriteJson(ToJson(view, output)) : WriteText(ToText(view, output));
+  return flags.json ? WriteJson(ToJson(view, output)) : WriteLines(ToText(view, output));
 }
 
 }  // namespace

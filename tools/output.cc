@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "printable.h"
 
 namespace kv8 {
 
@@ -14,13 +15,17 @@ Result<void> WriteText(std::string_view text) {
   return SystemError("standard output", "write", errno);
 }
 
+Result<void> WriteLines(std::string_view lines) {
+  return WriteText(Printable(lines, "\n\t"));
+}
+
 Result<void> WriteJson(const Json& json) {
-  return WriteText(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return WriteText(PrintableJson(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n");
 }
 
 void Note(std::string_view line) {
   // Nothing sensible can be done when standard error is closed.
-  std::fputs((std::string(line) + "\n").c_str(), stderr);
+  std::fputs((Printable(line, "\n") + "\n").c_str(), stderr);
 }
 
 }  // namespace kv8

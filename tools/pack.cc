@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "hash_progress.h"
 #include "output.h"
+#include "printable.h"
 #include "scalepack/pack_writer.h"
 
 namespace kv8 {
@@ -29,8 +30,8 @@ Json ToJson(const PackSummary& pack, const std::filesystem::path& output) {
 }
 
 std::string ToText(const PackSummary& pack, const std::filesystem::path& output) {
-  return fmt::format("{}: {} target scales, {} draft scales\n{}\n", pack.artifact_id,
-                     pack.target_scales, pack.draft_scales, output.string());
+  return fmt::format("{}: {} target scales, {} draft scales\n{}\n", Printable(pack.artifact_id),
+                     pack.target_scales, pack.draft_scales, Printable(output.string()));
 }
 
 Result<void> Pack(const PackFlags& flags) {
@@ -43,7 +44,8 @@ Result<void> Pack(const PackFlags& flags) {
   if (pack.draft_scales == 0 && checkpoint.config().draft) {
     Note("the report lacks the draft layer: this pack serves runs without speculation only");
   }
-  return flags.json ? WriteJson(ToJson(pack, flags.output)) : WriteText(ToText(pack, flags.output));
+  return flags.json ? WriteJson(ToJson(pack, flags.output))
+                    : WriteLines(ToText(pack, flags.output));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json_fields.h"
+#include "checkpoint/model_directory.h"
 #include "command.h"
 #include "conversation.h"
 #include "text/tokenizer.h"
@@ -64,6 +65,8 @@ void AddPromptFlags(CLI::App& app, PromptFlags& flags) {
 
 Result<std::vector<TokenId>> ReadPrompt(const PromptFlags& flags,
                                         const std::filesystem::path& model) {
+  // A wrong directory or another family's checkpoint is named before its tokenizer is missed.
+  KV8_RETURN_IF_ERROR(LoadModelSpec(model));
   if (flags.token_ids_file) return ReadTokenIds(*flags.token_ids_file);
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model / "tokenizer.json"));
   std::string text;

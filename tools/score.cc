@@ -63,7 +63,7 @@ Result<void> ScoreText(const ScoreOptions& options) {
     return WriteJson(ToJson(score, ids.size(), cache, options.top_logprobs > 0));
   }
   const double mean = Mean(score.nll);
-  return WriteText(
+  return WriteLines(
       fmt::format("tokens           {}\n"
                   "mean nll         {:.4f}\n"
                   "perplexity       {:.3f}\n"
@@ -77,7 +77,7 @@ Result<void> ScoreText(const ScoreOptions& options) {
 
 CommandRun SetUpScore(CLI::App& app) {
   auto options = std::make_shared<ScoreOptions>();
-  AddEngineFlags(app, options->engine);
+  AddEngineFlags(app, options->engine, "the length of the text");
   AddPromptFlags(app, options->prompt);
   app.add_option("--top-logprobs", options->top_logprobs,
                  "Also the N most likely tokens of each position")

@@ -204,17 +204,13 @@ CommandRun SetUpServe(CLI::App& app) {
   auto options = std::make_shared<ServeOptions>();
   options->engine.max_num_seqs = 8;
   options->engine.prefix_cache_memory = std::int64_t{256} << 20;
-  AddEngineFlags(app, options->engine);
+  AddEngineFlags(app, options->engine, "the checkpoint's limit");
   AddEngineSizeFlags(app, *options);
   AddRequestFlags(app, *options);
   AddAddressFlags(app, *options);
   AddLimitFlags(app, options->http.limits);
-  app.add_option("--log-level", options->log_level, "debug, info, warning, error or off")
-      ->transform(CLI::CheckedTransformer(kLogLevels).description(""))
-      ->default_str("info");
-  app.add_option("--log-format", options->log_format, "text or json")
-      ->transform(CLI::CheckedTransformer(kLogFormats).description(""))
-      ->default_str("text");
+  AddChoice(app, "--log-level", options->log_level, kLogLevels, "Least important lines to write");
+  AddChoice(app, "--log-format", options->log_format, kLogFormats, "Form of a line");
   app.add_flag("--json", options->json,
                "Print the address as one JSON object on standard output once requests are taken");
   return [options] { return Serve(*options); };

@@ -13,9 +13,11 @@
 
 #include "base/file.h"
 #include "base/json_fields.h"
+#include "checkpoint/model_directory.h"
 #include "commands.h"
 #include "conversation.h"
 #include "output.h"
+#include "printable.h"
 #include "text/tokenizer.h"
 
 namespace kv8 {
@@ -38,7 +40,8 @@ Json ToJson(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
 
 std::string ToText(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   std::string out;
-  for (const TokenId id : ids) out += fmt::format("{}\t{}\n", id, tokenizer.Spelling(id));
+  for (const TokenId id : ids)
+    out += fmt::format("{}\t{}\n", id, Printable(tokenizer.Spelling(id)));
   return out;
 }
 
@@ -114,6 +117,7 @@ Result<std::string> InputText(const TokenizeOptions& options, const ChatTemplate
 }
 
 Result<void> Tokenize(const TokenizeOptions& options) {
+  KV8_RETURN_IF_ERROR(CheckModelDirectory(options.dir));
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(options.dir / "tokenizer.json"));
   std::optional<ChatTemplate> chat;
   if (options.chat) {
@@ -130,7 +134,7 @@ Result<void> Tokenize(const TokenizeOptions& options) {
   }
   if (!options.json) {
     if (chat) KV8_RETURN_IF_ERROR(WriteText(text + "\n"));
-    return WriteText(ToText(tokenizer, *ids));
+    return WriteLines(ToText(tokenizer, *ids));
   }
   Json result = ToJson(tokenizer, *ids);
   if (chat) result["text"] = text;

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/temporary.h"
+
 namespace kv8 {
 namespace {
 
@@ -95,8 +97,7 @@ Result<void> WriteAndSync(const std::filesystem::path& path, std::string_view co
 /// Writes beside `path` and lets `rename` put it there.
 Result<void> WriteAndRename(const std::filesystem::path& path, std::string_view content,
                             RenameFn* rename) {
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".tmp-{}", ::getpid());
+  const std::filesystem::path temporary = TemporaryBeside(path);
   auto written = WriteAndSync(temporary, content);
   if (written.ok()) written = rename(temporary, path);
   if (!written.ok()) ::unlink(temporary.c_str());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/lfs_pointer.h"
 #include "base/ordered_json.h"
 
 namespace kv8 {
@@ -135,7 +136,9 @@ Result<Document> ParseStrictly(std::string_view text, std::string_view where) {
   }
   Document root;
   StrictHandler<Builder> handler(root);
-  if (!Document::sax_parse(text.begin(), text.end(), &handler)) return bad(handler.problem());
+  if (!Document::sax_parse(text.begin(), text.end(), &handler)) {
+    return IsLfsPointer(text) ? LfsPointerError(where) : bad(handler.problem());
+  }
   return root;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -18,6 +19,35 @@ bool IsBlank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
+std::string LinePlace(const std::filesystem::path& path, std::uint64_t line) {
+  return fmt::format("{}:{}", path.string(), line);
+}
+
+Error LineTooLong(const std::filesystem::path& path, std::uint64_t line) {
+  return Error{Code::kResourceExhausted,
+               fmt::format("the line is longer than {} bytes", kMaxCorpusLineBytes),
+               LinePlace(path, line), "split the document"};
+}
+
+/// A line that goes by in pieces.
+struct LineLength {
+  std::uint64_t number = 1;
+  std::uint64_t bytes = 0;
+};
+
+/// Measures the lines of the next piece of a file; `last` is the one that goes on behind it.
+Result<void> CheckLines(std::string_view piece, const std::filesystem::path& path,
+                        LineLength* last) {
+  for (;;) {
+    const std::size_t newline = piece.find('\n');
+    last->bytes += std::min(newline, piece.size());
+    if (last->bytes > kMaxCorpusLineBytes) return LineTooLong(path, last->number);
+    if (newline == piece.npos) return {};
+    *last = {.number = last->number + 1};
+    piece.remove_prefix(newline + 1);
+  }
+}
+
 }  // namespace
 
 Result<CorpusFile> IdentifyCorpusFile(const std::filesystem::path& path) {
@@ -26,8 +56,11 @@ Result<CorpusFile> IdentifyCorpusFile(const std::filesystem::path& path) {
   CorpusFile file{.path = path};
   Sha256 hash;
   std::vector<char> buffer(kBufferBytes);
+  LineLength last;
   while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), stream)) {
-    hash.Update(std::string_view(buffer.data(), n));
+    const std::string_view piece(buffer.data(), n);
+    KV8_RETURN_IF_ERROR(CheckLines(piece, path, &last));
+    hash.Update(piece);
     file.bytes += n;
   }
   if (std::ferror(stream) != 0) return SystemError(path, "read", errno);
@@ -58,7 +91,7 @@ Result<std::optional<CorpusDocument>> CorpusReader::Next() {
 }
 
 std::string CorpusReader::Where() const {
-  return fmt::format("{}:{}", files_[position_.file].path.string(), position_.line);
+  return LinePlace(files_[position_.file].path, position_.line);
 }
 
 Result<void> CorpusReader::OpenFile() {
@@ -89,10 +122,7 @@ Result<bool> CorpusReader::ReadLine() {
         newline == nullptr ? size
                            : static_cast<std::size_t>(static_cast<const char*>(newline) - begin);
     if (line_.size() + taken > kMaxCorpusLineBytes) {
-      ++position_.line;
-      return Error{Code::kResourceExhausted,
-                   fmt::format("the line is longer than {} bytes", kMaxCorpusLineBytes), Where(),
-                   "split the document"};
+      return LineTooLong(files_[position_.file].path, position_.line + 1);
     }
     line_.append(begin, taken);
     buffer_begin_ += taken + (newline == nullptr ? 0 : 1);

@@ -25,7 +25,8 @@ struct CorpusFile {
 };
 
 /// Reads a whole file once for its size and hash. Errors: kNotFound, kInvalidArgument for anything
-/// but a regular file, kIo.
+/// but a regular file, kIo; kResourceExhausted, as soon as it has been read that far, for a line
+/// above kMaxCorpusLineBytes.
 Result<CorpusFile> IdentifyCorpusFile(const std::filesystem::path& path);
 
 /// Where a reader stands: the start of a line.

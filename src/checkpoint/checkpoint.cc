@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/file.h"
@@ -13,24 +12,15 @@
 #include "checkpoint/generation_config.h"
 #include "checkpoint/index.h"
 #include "checkpoint/layer_check.h"
+#include "checkpoint/model_directory.h"
 #include "checkpoint/ple_check.h"
 #include "checkpoint/tensor_names.h"
 
 namespace kv8 {
 namespace {
 
-constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
+constexpr std::uint64_t kMaxGenerationConfigBytes = 16'000'000;
 constexpr const char* kSingleName = "model.safetensors";
-
-Result<void> CheckDirectory(const std::filesystem::path& dir) {
-  std::error_code error;
-  const auto type = std::filesystem::status(dir, error).type();
-  if (type == std::filesystem::file_type::directory) return {};
-  const bool absent = type == std::filesystem::file_type::not_found;
-  return Error{absent ? Code::kNotFound : Code::kInvalidArgument,
-               absent ? "no such directory" : "not a directory", dir.string(),
-               "name the directory that holds config.json and the safetensors files"};
-}
 
 bool SameContent(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
@@ -62,7 +52,6 @@ bool MakesKv(std::string_view name) {
 }  // namespace
 
 Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& dir) {
-  KV8_RETURN_IF_ERROR(CheckDirectory(dir));
   Checkpoint out;
   out.dir_ = dir;
   KV8_RETURN_IF_ERROR(out.ReadConfigs());
@@ -73,12 +62,10 @@ Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& dir) {
 }
 
 Result<void> Checkpoint::ReadConfigs() {
-  const auto path = dir_ / "config.json";
-  KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
-  KV8_ASSIGN_OR_RETURN(config_, ReadModelSpec(json, path.string(), &config_fields_));
+  KV8_ASSIGN_OR_RETURN(config_, LoadModelSpec(dir_, &config_fields_));
   const auto generation = dir_ / "generation_config.json";
   if (PathExists(generation)) {
-    KV8_ASSIGN_OR_RETURN(const Json file, ReadJsonFile(generation, kMaxConfigBytes));
+    KV8_ASSIGN_OR_RETURN(const Json file, ReadJsonFile(generation, kMaxGenerationConfigBytes));
     KV8_ASSIGN_OR_RETURN(stop_ids_, ParseStopIds(file, config_.vocab, generation.string()));
     KV8_ASSIGN_OR_RETURN(generation_, ParseGenerationDefaults(file, generation.string()));
   }

@@ -8,6 +8,7 @@
 
 #include "checkpoint/config_reader.h"
 #include "checkpoint/ple_config.h"
+#include "checkpoint/quantization_config.h"
 
 namespace kv8 {
 namespace {
@@ -294,7 +295,10 @@ std::vector<LayerSpec> NumberLayers(const std::vector<LayerKind>& kinds, const M
 Result<void> RefuseUnsupported(ConfigReader& reader) {
   reader.RequireBool("tie_word_embeddings", false);
   for (const char* key : {"quantization_config", "compression_config"}) {
-    reader.RequireAbsent(key, "this build runs unquantised checkpoints (BF16, F16, F32)");
+    const Json* config = reader.Find(key);
+    if (config != nullptr) {
+      KV8_RETURN_IF_ERROR(CheckQuantizationConfig(*config, reader.WhereOf(key)));
+    }
   }
   return reader.status();
 }

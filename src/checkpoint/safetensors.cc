@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/json.h"
+#include "base/lfs_pointer.h"
 
 namespace kv8 {
 namespace {
@@ -30,6 +31,9 @@ struct Extent {
 };
 
 Result<std::string_view> HeaderText(std::span<const std::byte> file, std::string_view where) {
+  if (IsLfsPointer({reinterpret_cast<const char*>(file.data()), file.size()})) {
+    return LfsPointerError(where);
+  }
   if (file.size() < kLengthBytes) {
     return Corrupt(fmt::format("{} bytes; the header length alone takes 8", file.size()), where);
   }
@@ -94,17 +98,20 @@ Result<DType> ReadDType(const Json& entry, std::string_view where) {
   if (!field->is_string()) return Corrupt("dtype is not a string", where);
   const auto& name = field->get_ref<const std::string&>();
   const auto dtype = DTypeFromName(name);
-  if (!dtype) return Corrupt(fmt::format("unknown dtype \"{}\"", name), where);
+  if (!dtype) {
+    return Error{Code::kCorrupt, fmt::format("unknown dtype \"{}\"", name), std::string(where),
+                 "convert the checkpoint to BF16, F16 or F32"};
+  }
   return *dtype;
 }
 
-/// Bytes that dtype and shape call for; nullopt when they overflow.
-std::optional<std::int64_t> BytesOf(DType dtype, std::span<const std::int64_t> shape) {
-  std::optional<std::int64_t> bytes = SizeOf(dtype);
+/// Bits that dtype and shape call for; nullopt when they overflow.
+std::optional<std::int64_t> BitsOf(DType dtype, std::span<const std::int64_t> shape) {
+  std::optional<std::int64_t> bits = BitsOf(dtype);
   for (const std::int64_t extent : shape) {
-    if (bytes) bytes = CheckedMul(*bytes, extent);
+    if (bits) bits = CheckedMul(*bits, extent);
   }
-  return bytes;
+  return bits;
 }
 
 Result<TensorView> ReadEntry(const Json& entry, std::span<const std::byte> payload,
@@ -122,13 +129,13 @@ Result<TensorView> ReadEntry(const Json& entry, std::span<const std::byte> paylo
                                end, payload.size()),
                    where);
   }
-  const auto bytes = BytesOf(view.dtype, view.shape);
-  if (!bytes) {
+  const auto bits = BitsOf(view.dtype, view.shape);
+  if (!bits) {
     return Corrupt(fmt::format("shape {} overflows", ShapeText(view.shape)), where);
   }
-  if (*bytes != end - begin) {
+  if (*bits % 8 != 0 || *bits / 8 != end - begin) {
     return Corrupt(fmt::format("{} {} takes {} bytes, data_offsets span {}", Name(view.dtype),
-                               ShapeText(view.shape), *bytes, end - begin),
+                               ShapeText(view.shape), static_cast<double>(*bits) / 8, end - begin),
                    where);
   }
   view.data = payload.data() + begin;

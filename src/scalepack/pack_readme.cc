@@ -25,7 +25,8 @@ The pack fits exactly one checkpoint, the one whose `model.safetensors.index.jso
 
 and kv8 refuses it for any other.
 
-    kv8 generate --model CHECKPOINT --scale-pack THIS_DIRECTORY --kv-cache-dtype fp8_e4m3 --prompt "..."
+    kv8 generate --model CHECKPOINT --scale-pack THIS_DIRECTORY --kv-cache-dtype fp8_e4m3 \
+        --max-tokens 40 --prompt "..."
 
 For programs that look for the scales inside the checkpoint, make a view of the checkpoint that has
 them. It consists of links; the checkpoint itself stays as it is and must stay where it is.

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 
+#include "checkpoint/read_floats.h"
 #include "checkpoint/safetensors.h"
 #include "scalepack/scale_names.h"
 
@@ -42,13 +42,13 @@ std::map<std::string, std::string, std::less<>> DraftMetadata() {
 
 Result<float> ReadScale(const TensorView& tensor, std::string_view name, std::string_view file) {
   const bool scalar = tensor.shape.empty() || (tensor.shape.size() == 1 && tensor.shape[0] == 1);
-  if (tensor.dtype != DType::kF32 || !scalar) {
+  // FP16 is no type for scales: small ones lose their digits in it.
+  if ((tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16) || !scalar) {
     return BadScale(name, file,
-                    fmt::format("is {} {}; must be F32 [] or [1]", Name(tensor.dtype),
+                    fmt::format("is {} {}; must be F32 or BF16, [] or [1]", Name(tensor.dtype),
                                 ShapeText(tensor.shape)));
   }
-  float value = 0;
-  std::memcpy(&value, tensor.data, sizeof value);
+  const float value = ReadFloats(tensor).front();
   if (!std::isfinite(value) || value <= 0) {
     return BadScale(name, file, fmt::format("is {}; must be finite and positive", value));
   }

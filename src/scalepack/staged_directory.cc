@@ -2,32 +2,17 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "base/file.h"
+#include "base/temporary.h"
 
 namespace kv8 {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// More leftovers of one process id than any accident makes.
-constexpr int kMaxAttempts = 1000;
-
-/// The number distinguishes leftovers of a killed process that had the same id.
-Result<fs::path> MakeStaging(const fs::path& parent, const std::string& name) {
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    const std::string suffix = attempt == 0 ? "" : fmt::format("-{}", attempt);
-    const fs::path staging = parent / fmt::format(".{}.tmp-{}{}", name, ::getpid(), suffix);
-    if (::mkdir(staging.c_str(), 0755) == 0) return staging;
-    if (errno != EEXIST) return SystemError(staging, "create", errno);
-  }
-  return Error{Code::kAlreadyExists, fmt::format("{} leftovers of killed runs", kMaxAttempts),
-               parent.string(), fmt::format("remove the directories .{}.tmp-*", name)};
-}
 
 }  // namespace
 
@@ -43,8 +28,8 @@ Result<StagedDirectory> StagedDirectory::Create(const fs::path& output, StepHook
   KV8_RETURN_IF_ERROR(CheckNewOutput(clean));
   fs::create_directories(clean.parent_path(), error);
   if (error) return SystemError(clean.parent_path(), "create", error.value());
-  KV8_ASSIGN_OR_RETURN(fs::path staging,
-                       MakeStaging(clean.parent_path(), clean.filename().string()));
+  fs::path staging = TemporaryBeside(clean);
+  if (::mkdir(staging.c_str(), 0755) != 0) return SystemError(staging, "create", errno);
   return StagedDirectory(clean, std::move(staging), std::move(hook));
 }
 

@@ -16,7 +16,7 @@ using StepHook = std::function<Result<void>(std::string_view step)>;
 
 /// A hidden sibling of the output, filled first and renamed into place last. The destructor removes
 /// it unless it was published; what a killed process leaves behind is never mistaken for the output
-/// and hinders no later run.
+/// and is removed by the next run with that output.
 class StagedDirectory {
  public:
   /// Creates the parents of `output` and the staging directory ".<name>.tmp-<pid>" beside it.

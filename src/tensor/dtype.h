@@ -7,7 +7,7 @@
 
 namespace kv8 {
 
-/// The types of the safetensors format that a checkpoint of the family may hold.
+/// The types of the safetensors format. kv8 computes with few of them, but names them all.
 enum class DType {
   kBF16,
   kF16,
@@ -23,10 +23,20 @@ enum class DType {
   kU16,
   kU32,
   kU64,
-  kBool
+  kBool,
+  kC64,
+  kF8E8M0,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
+  kF6E2M3,
+  kF6E3M2,
+  kF4
 };
 
-/// Bytes of one element.
+/// Bits of one element: of F6 and F4 less than a byte.
+int BitsOf(DType type);
+
+/// Bytes of one element of a type that has whole ones.
 int SizeOf(DType type);
 
 /// The name in a safetensors header, e.g. "BF16".

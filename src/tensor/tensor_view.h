@@ -26,7 +26,7 @@ struct TensorView {
     for (const std::int64_t extent : shape) n *= extent;
     return n;
   }
-  std::int64_t bytes() const { return elements() * SizeOf(dtype); }
+  std::int64_t bytes() const { return elements() * BitsOf(dtype) / 8; }
 };
 
 /// "[2, 3]", for messages.

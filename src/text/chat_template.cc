@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/lfs_pointer.h"
 #include "text/jinja/json_text.h"
 #include "text/jinja/lexer.h"
 #include "text/jinja/template.h"
@@ -21,6 +22,7 @@ constexpr std::uint64_t kMaxTemplateBytes = std::uint64_t{4} << 20;
 Result<std::optional<std::string>> ReadIfThere(const std::filesystem::path& path,
                                                std::uint64_t max_bytes) {
   auto content = ReadFile(path, max_bytes);
+  if (content.ok() && IsLfsPointer(*content)) return LfsPointerError(path.string());
   if (content.ok()) return std::optional(std::move(*content));
   if (content.error().code == Code::kNotFound) return std::optional<std::string>();
   return std::move(content).error();

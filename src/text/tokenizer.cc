@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/lfs_pointer.h"
 #include "text/byte_level.h"
 #include "text/stream_decoder.h"
 #include "text/unicode.h"
@@ -24,6 +25,7 @@ std::vector<std::string> BytesOf(std::span<const std::string> tokens) {
 
 Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& tokenizer_json) {
   KV8_ASSIGN_OR_RETURN(const std::string text, ReadFile(tokenizer_json, kMaxTokenizerJsonBytes));
+  if (IsLfsPointer(text)) return LfsPointerError(tokenizer_json.string());
   KV8_ASSIGN_OR_RETURN(TokenizerDefinition definition,
                        ParseTokenizerJson(text, tokenizer_json.string()));
   return Tokenizer(std::move(definition));

@@ -14,7 +14,7 @@ import make_hostile  # noqa: E402
 class HostileCheckpointTest(Kv8TestCase):
     def refuse_quickly(self, *arguments, naming):
         done = self.refuse(*arguments, naming=naming)
-        self.assertLess(done.seconds, REFUSAL_SECONDS)
+        self.assertLess(done.cpu_seconds, REFUSAL_SECONDS)
 
     def test_Cli40_every_hostile_checkpoint_is_refused_when_opened(self):
         for name, (build, expect) in make_hostile.CASES.items():
@@ -97,8 +97,15 @@ class HostileCorpusTest(Kv8TestCase):
             with self.subTest(name):
                 corpus = self.file(name, content)
                 done = self.refuse(*self.calibrate(corpus), naming=naming)
-                self.assertLess(done.seconds, REFUSAL_SECONDS)
+                self.assertLess(done.cpu_seconds, REFUSAL_SECONDS)
                 self.assertFalse((self.dir / "report.json").exists())
+
+    def test_Cli41_a_line_that_is_too_long_is_refused_without_being_read_whole(self):
+        corpus = self.file("corpus.jsonl", '{"text": "The table shows 644 crates."}\n')
+        for size in (1 << 30, 2 << 30):
+            os.truncate(corpus, size)  # zeros up to the end, which take no room on the disk
+            done = self.refuse(*self.calibrate(corpus), naming=[f"{corpus}:2: ", "67108864 bytes"])
+            self.assertLess(done.cpu_seconds, REFUSAL_SECONDS)
 
     def test_Cli42_what_is_not_a_regular_file_is_refused_not_waited_for(self):
         fifo = self.dir / "fifo"
@@ -114,7 +121,7 @@ class HostileCorpusTest(Kv8TestCase):
             ):
                 with self.subTest(arguments=arguments[0], path=path.name):
                     done = self.refuse(*arguments, naming=[str(path)], timeout=20)
-                    self.assertLess(done.seconds, REFUSAL_SECONDS)
+                    self.assertLess(done.cpu_seconds, REFUSAL_SECONDS)
 
 
 if __name__ == "__main__":

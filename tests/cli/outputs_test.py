@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from kv8_cli import CORPUS, MODEL, Kv8TestCase, calibrated, link_model, start
+from kv8_cli import CORPUS, MODEL, Kv8TestCase, calibrated, link_model, start, wait_for_tokens
 
 
 def tree(path):
@@ -113,14 +113,13 @@ class OutputsTest(Kv8TestCase):
             self.succeed(*self.writers(self.dir / f"{command}-last")[command])
 
     def test_Cli53_a_stopped_calibration_goes_on_where_it_was(self):
-        base = ("calibrate", "--model", MODEL, "--corpus", CORPUS, "--max-tokens", 6000, "--output")
+        base = ("calibrate", "--model", MODEL, "--corpus", CORPUS, "--max-tokens", 8000)
+        base += ("--saturation-tokens", 1000, "--save-seconds", 0, "--output")
         out, straight = self.dir / "out.json", self.dir / "straight.json"
         process = start(*base, out)
-        time.sleep(0.7)
+        wait_for_tokens(process, out)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        if process.returncode == 0:
-            self.skipTest("the run ended before the signal")
         self.assertEqual(process.returncode, 1, err)
         self.assertFalse(out.exists())
         self.assertIn(b"kv8 calibrate: ", err)
@@ -131,11 +130,27 @@ class OutputsTest(Kv8TestCase):
 
     def test_Cli52_a_killed_calibration_leaves_no_report(self):
         out = self.dir / "out.json"
-        process = start(*self.writers(out)["calibrate"][:-4], "--max-tokens", 20000, "--output", out)
-        time.sleep(0.5)
+        flags = ("--max-tokens", 20000, "--save-seconds", 0, "--output", out)
+        process = start("calibrate", "--model", MODEL, "--corpus", CORPUS, *flags)
+        wait_for_tokens(process, out)
         process.kill()
         process.communicate()
         self.assertFalse(out.exists())
+
+    def test_Cli52_what_a_killed_run_left_is_cleared_by_the_next(self):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        for command, arguments in self.writers(self.dir / "out").items():
+            with self.subTest(command):
+                names = (".out.tmp-", ".out.partial.tmp-") if command == "calibrate" else (".out.tmp-",)
+                for name in names:
+                    (self.dir / f"{name}{ended.pid}").mkdir()
+                    (self.dir / f"{name}{os.getpid()}").touch()  # of a run that goes on
+                self.succeed(*arguments)
+                left = sorted(path.name for path in self.dir.iterdir())
+                self.assertEqual(left, sorted([*(f"{name}{os.getpid()}" for name in names), "out"]))
+                for path in self.dir.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def test_Cli54_the_base_is_only_read(self):
         def stamp():

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -96,6 +97,20 @@ class SizesTest(unittest.TestCase):
             "}  // namespace kv8",
         ]
         self.assertEqual(list(check_sizes.functions(lines)), [("Long", 2, 6), ("Member", 9, 3)])
+
+
+    def test_device_functions_are_measured_too(self):
+        lines = ["template <int kDim>", "__device__ void Kernel(int a,", "                       int b) {"]
+        lines += ["  a += b;"] * 40 + ["}"]
+        self.assertEqual(list(check_sizes.functions(lines)), [("Kernel", 1, 44)])
+        with (
+            mock.patch.object(check_sizes, "ROOT", pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))),
+            mock.patch.object(check_sizes, "sources", lambda *patterns: ["a.cu", "b.cuh"]),
+            mock.patch.object(check_sizes, "EXCEPTIONS", {}),
+        ):
+            for name in ("a.cu", "b.cuh"):
+                (check_sizes.ROOT / name).write_text("\n".join(lines))
+            self.assertEqual(len(list(check_sizes.offences())), 2)
 
 
 class SpecTest(unittest.TestCase):

@@ -226,7 +226,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"ple_embedding_dtype", "\"float8_e4m3fn\"", kOther},
         BadValue{"ngram_vocab_size_base", "1000000000", kOther},
         BadValue{"heads_per_ngram", "129", kOther},
-        BadValue{"quantization_config", R"({"quant_method": "fp8"})", kOther},
         BadValue{"layer_types",
                  R"(["linear_attention", "sliding_attention", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])",
                  kOther, "\"sliding_attention\" for layer 1"}));
@@ -251,7 +250,7 @@ TEST(ReadModelSpec, LooksAtBothLevels) {
   EXPECT_THAT(ReadModelSpec(json, "t").error().where,
               HasSubstr("text_config: tie_word_embeddings"));
   json = Bundled();
-  json["quantization_config"] = Json::object();
+  json["quantization_config"] = {{"quant_method", "fp8"}};
   EXPECT_THAT(ReadModelSpec(json, "t").error().where, HasSubstr("quantization_config"));
 }
 

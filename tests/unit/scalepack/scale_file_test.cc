@@ -58,6 +58,14 @@ TEST(ScaleFile, AcceptsShapeOne) {
   EXPECT_EQ(read->scales.at("t"), 0.5f);
 }
 
+TEST(ScaleFile, ReadsBf16) {
+  const std::uint16_t value = 0x3E80;
+  const auto read =
+      Parse(OneTensor({reinterpret_cast<const std::byte*>(&value), DType::kBF16, {1}}));
+  ASSERT_TRUE(read.ok()) << read.error().ToString();
+  EXPECT_EQ(read->scales.at("t"), 0.25f);
+}
+
 TEST(ScaleFile, RefusesOtherTypesAndShapes) {
   const float values[4] = {0.5f, 0.5f, 0.5f, 0.5f};
   const auto* data = reinterpret_cast<const std::byte*>(values);

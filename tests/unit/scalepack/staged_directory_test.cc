@@ -63,6 +63,7 @@ TEST(StagedDirectory, LeftoversOfTheSameProcessIdDoNotHinder) {
   test::WriteFile(dir / stale / "junk", "x");
   ASSERT_TRUE(PublishTwoFiles(dir / "out").ok());
   EXPECT_FALSE(fs::exists(dir / "out/junk"));
+  EXPECT_FALSE(fs::exists(dir / stale));
 }
 
 TEST(StagedDirectory, ReportsAnEmptyPath) {
