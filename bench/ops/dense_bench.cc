@@ -10,6 +10,7 @@
 #include "numeric/half.h"
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
+#include "support/op_scratch.h"
 
 namespace kv8 {
 namespace {
@@ -50,7 +51,7 @@ void BM_Moe(benchmark::State& state) {
   std::vector<float> out(x.size()), expected(x.size());
   ThreadPool pool(static_cast<int>(state.range(1)));
   const auto run = [&](MoeFn& moe, std::vector<float>& y) {
-    moe({pool}, config, weights, ConstMatrix(x.data(), rows, kHidden),
+    moe(test::ContextOf(pool), config, weights, ConstMatrix(x.data(), rows, kHidden),
         Matrix(y.data(), rows, kHidden));
   };
   run(reference::Moe, expected);
@@ -70,7 +71,7 @@ void BM_HyperMix(benchmark::State& state) {
   std::vector<float> gates(static_cast<std::size_t>(rows * 4));
   ThreadPool pool(static_cast<int>(state.range(1)));
   const auto run = [&](HyperMixFn& mix, std::vector<float>& y) {
-    mix({pool}, ConstMatrix(streams.data(), rows, width), weights, 4, 1e-6f,
+    mix(test::ContextOf(pool), ConstMatrix(streams.data(), rows, width), weights, 4, 1e-6f,
         Matrix(y.data(), rows, kHidden), Matrix(gates.data(), rows, 4));
   };
   run(reference::HyperMix, expected);

@@ -7,6 +7,7 @@
 #include "bench_operands.h"
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
+#include "support/op_scratch.h"
 
 namespace kv8 {
 namespace {
@@ -30,7 +31,8 @@ void RunGdn(benchmark::State& state, GdnConfig config) {
   const auto run = [&](GdnFn& gdn, std::vector<float>& conv, std::vector<float>& s,
                        std::vector<float>& out) {
     const GdnSlice slice{0, rows, conv, s};
-    gdn({pool}, config, weights, in, {&slice, 1}, 1e-6f, Matrix(out.data(), rows, width));
+    gdn(test::ContextOf(pool), config, weights, in, {&slice, 1}, 1e-6f,
+        Matrix(out.data(), rows, width));
   };
   std::vector<float> conv((config.conv_kernel - 1) * static_cast<std::size_t>(channels));
   std::vector<float> s(static_cast<std::size_t>(width * config.key_dim));

@@ -13,6 +13,7 @@
 #include "numeric/half.h"
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
+#include "support/op_scratch.h"
 
 namespace kv8 {
 namespace {
@@ -40,7 +41,7 @@ void BM_Linear(benchmark::State& state) {
   const auto run = [&](LinearFn& linear, std::int64_t copy, std::vector<float>& y) {
     const auto* data = reinterpret_cast<const std::byte*>(weights.data() + copy * k * n);
     const LinearPart part{{data, DType::kBF16, n, k}, Matrix(y.data(), rows, n)};
-    linear({pool}, ConstMatrix(x.data(), rows, k), {&part, 1});
+    linear(test::ContextOf(pool), ConstMatrix(x.data(), rows, k), {&part, 1});
   };
   run(reference::Linear, 0, expected);
   run(simd::Linear, 0, out);

@@ -10,6 +10,7 @@
 #include "ops/cpu/kv_element.h"
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
+#include "support/op_scratch.h"
 
 namespace kv8 {
 namespace {
@@ -60,8 +61,8 @@ void BM_SelectBlocks(benchmark::State& state) {
   std::vector<std::int32_t> counts(static_cast<std::size_t>(rows));
   ThreadPool pool(static_cast<int>(state.range(2)));
   for (auto _ : state) {
-    simd::SelectBlocks({pool}, config, ConstMatrix(iq.data(), rows, width), {&slice, 1},
-                       {blocks, counts});
+    simd::SelectBlocks(test::ContextOf(pool), config, ConstMatrix(iq.data(), rows, width),
+                       {&slice, 1}, {blocks, counts});
   }
   const double macs = double(rows) * double(tokens - rows / 2) / 4 * double(width);
   state.counters["us_per_row"] =
@@ -94,7 +95,7 @@ void RunAttention(benchmark::State& state, KvDType dtype) {
   std::vector<float> out(static_cast<std::size_t>(rows * width)), expected = out;
   ThreadPool pool(static_cast<int>(state.range(2)));
   const auto run = [&](SparseAttentionFn& attention, std::vector<float>& to) {
-    attention({pool}, config, ConstMatrix(q.data(), rows, width),
+    attention(test::ContextOf(pool), config, ConstMatrix(q.data(), rows, width),
               ConstMatrix(gate.data(), rows, width), config.head_dim, {&slice, 1}, {blocks, counts},
               Matrix(to.data(), rows, width));
   };

@@ -99,7 +99,8 @@ struct KvBlockInfo {
 };
 
 /// Bytes that an engine takes beside the mapped weights, by owner; known before it takes them. All
-/// but the snapshots are memory of the device that the model runs on.
+/// but `snapshots` and `preempted` is taken at once and lies in memory of the device that the model
+/// runs on; these two lie in host memory and are the most that is ever taken.
 struct MemoryPlan {
   std::int64_t blocks = 0;    // per layer
   std::int64_t kv = 0;        // K and V of the target's layers
@@ -108,13 +109,17 @@ struct MemoryPlan {
   std::int64_t draft_index = 0;
   std::int64_t states = 0;       // recurrent states of all sequences that run at once
   std::int64_t rollback = 0;     // states that verification may go back to
-  std::int64_t activations = 0;  // of one step, logits among them
-  std::int64_t weights = 0;      // copies on a GPU; the CPU computes on the mapped files
-  std::int64_t snapshots = 0;    // most that shared beginnings take, as they fill
+  std::int64_t activations = 0;  // of one step, logits among them: proportional to its rows
+  /// What the CPU's ops need while they run: a piece proportional to the rows of a step, and a
+  /// fixed one per thread. On a GPU it is among the activations.
+  std::int64_t scratch = 0;
+  std::int64_t weights = 0;    // copies on a GPU; the CPU computes on the mapped files
+  std::int64_t snapshots = 0;  // of shared beginnings
+  std::int64_t preempted = 0;  // of sequences that gave way: all but one, each at its longest
 
   std::int64_t total() const {
-    return kv + index + draft_kv + draft_index + states + rollback + activations + weights +
-           snapshots;
+    return kv + index + draft_kv + draft_index + states + rollback + activations + scratch +
+           weights + snapshots + preempted;
   }
 };
 

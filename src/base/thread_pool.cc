@@ -94,7 +94,7 @@ void ThreadPool::Work(int index) {
       const Grains piece = Take(share, i == 0);
       if (piece.begin == piece.end) break;
       loop_.call(loop_.context, piece.begin * loop_.grain,
-                 std::min(piece.end * loop_.grain, loop_.count));
+                 std::min(piece.end * loop_.grain, loop_.count), index);
     }
   }
 }

@@ -29,19 +29,21 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(begin, end) on disjoint ranges that cover [0, count), each a multiple of `grain`
-  /// long except the last. Returns when all are done. Runs inline when one range is enough.
+  /// Calls body(begin, end), or body(begin, end, thread) where the body wants to know which of the
+  /// pool's threads runs it, 0 being the caller, on disjoint ranges that cover [0, count), each a
+  /// multiple of `grain` long except the last. Returns when all are done. Runs inline when one
+  /// range is enough.
   template <class Body>
   void ParallelFor(std::int64_t count, std::int64_t grain, Body&& body) {
     if (count <= 0) return;
     if (workers_.empty() || count <= grain) {
-      body(std::int64_t{0}, count);
+      Call(body, 0, count, 0);
       return;
     }
     using Stored = std::remove_reference_t<Body>;
     Run(Loop{count, grain, const_cast<void*>(static_cast<const void*>(&body)),
-             [](void* context, std::int64_t begin, std::int64_t end) {
-               (*static_cast<Stored*>(context))(begin, end);
+             [](void* context, std::int64_t begin, std::int64_t end, int thread) {
+               Call(*static_cast<Stored*>(context), begin, end, thread);
              }});
   }
 
@@ -50,8 +52,16 @@ class ThreadPool {
     std::int64_t count = 0;
     std::int64_t grain = 1;
     void* context = nullptr;
-    void (*call)(void*, std::int64_t, std::int64_t) = nullptr;
+    void (*call)(void*, std::int64_t, std::int64_t, int) = nullptr;
   };
+  template <class Body>
+  static void Call(Body& body, std::int64_t begin, std::int64_t end, int thread) {
+    if constexpr (std::is_invocable_v<Body&, std::int64_t, std::int64_t, int>) {
+      body(begin, end, thread);
+    } else {
+      body(begin, end);
+    }
+  }
   static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
   /// One aligned word: atomic without a lock, for clang too.
   struct alignas(std::uint64_t) Grains {

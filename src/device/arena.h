@@ -1,8 +1,10 @@
 // Arrays one after another in one piece of memory, at addresses that follow from their sizes.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "base/checked.h"
 
@@ -13,14 +15,18 @@ namespace kv8 {
 class Arena {
  public:
   /// Without memory the addresses mean nothing.
-  explicit Arena(std::byte* memory = nullptr) : memory_(reinterpret_cast<std::uintptr_t>(memory)) {}
+  explicit Arena(std::byte* memory = nullptr,
+                 std::int64_t capacity = std::numeric_limits<std::int64_t>::max())
+      : memory_(reinterpret_cast<std::uintptr_t>(memory)), capacity_(capacity) {}
 
-  /// Room for `count` elements, aligned as every kernel wants it.
+  /// Room for `count` elements, aligned as every kernel wants it. More than the capacity is a
+  /// programmer's mistake: less was planned than is taken.
   template <class T>
   T* Take(std::int64_t count) {
     constexpr std::int64_t kAlignment = 256;
     T* const array = reinterpret_cast<T*>(memory_ + static_cast<std::uintptr_t>(bytes_));
     bytes_ += RoundUp(count * static_cast<std::int64_t>(sizeof(T)), kAlignment);
+    assert(bytes_ <= capacity_);
     if (bytes_ > largest_) largest_ = bytes_;
     return array;
   }
@@ -34,6 +40,7 @@ class Arena {
 
  private:
   std::uintptr_t memory_;
+  std::int64_t capacity_;
   std::int64_t bytes_ = 0;
   std::int64_t largest_ = 0;
 };

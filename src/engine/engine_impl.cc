@@ -55,7 +55,7 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
                    std::optional<Tokenizer> tokenizer)
     : dir_(options.model),
       loaded_(std::move(model)),
-      runner_(*loaded_, setup.executor.cache, std::move(executor)),
+      runner_(*loaded_, setup.executor.cache, setup.preempted_bytes, std::move(executor)),
       scheduler_(setup.scheduler, setup.executor.cache.blocks),
       tokenizer_(std::move(tokenizer)) {
   const ModelSpec& config = loaded_->model().spec;

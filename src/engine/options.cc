@@ -87,6 +87,14 @@ Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const LoadedMode
                "--prefix-cache-memory", "give more, or 0 for no prefix cache"};
 }
 
+/// What preempted sequences hold at most.
+std::int64_t PreemptedBytes(const EngineSetup& setup, const LoadedModel& model) {
+  const ExecutorLimits& limits = setup.executor;
+  const std::int64_t blocks = limits.sequence_blocks * limits.cache.block_bytes();
+  const std::int64_t state = StateLayout::For(model.model().spec, model.with_draft()).bytes();
+  return Scheduler::MaxPreempted(setup.scheduler) * (state + blocks);
+}
+
 }  // namespace
 
 Result<void> CheckOptions(const EngineOptions& options) {
@@ -144,6 +152,7 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
                      .max_snapshots = max_snapshots,
                      .choices_only = options.prefix_cache_memory == 0,
                      .cache_generated = options.cache_generated};
+  setup.preempted_bytes = PreemptedBytes(setup, model);
   return setup;
 }
 
@@ -161,8 +170,10 @@ MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model,
           .states = executor.states,
           .rollback = executor.rollback,
           .activations = executor.activations,
+          .scratch = executor.scratch,
           .weights = executor.weights,
-          .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(model)};
+          .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(model),
+          .preempted = setup.preempted_bytes};
 }
 
 }  // namespace kv8

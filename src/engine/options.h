@@ -14,6 +14,7 @@ namespace kv8 {
 struct EngineSetup {
   std::int64_t max_model_len = 0;
   DeviceKind device = DeviceKind::kCpu;
+  std::int64_t preempted_bytes = 0;  // most that preempted sequences hold outside of the pools
   SchedulerLimits scheduler;
   ExecutorLimits executor;
 };

@@ -1,6 +1,7 @@
 #include "engine/runner.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "engine/sampler.h"
@@ -23,13 +24,14 @@ std::int64_t LogitRows(int slots, int drafts) {
   return std::max(std::int64_t{slots} * (1 + drafts), kPromptLogitRows);
 }
 
-Runner::Runner(const LoadedModel& model, const KvCachePlan& cache,
+Runner::Runner(const LoadedModel& model, const KvCachePlan& cache, std::int64_t preempted_bytes,
                std::unique_ptr<Executor> executor)
     : cache_(cache),
       state_bytes_(StateLayout::For(model.model().spec, model.with_draft()).bytes()),
       stream_width_(model.model().spec.stream_width()),
       with_draft_(model.with_draft()),
-      executor_(std::move(executor)) {}
+      executor_(std::move(executor)),
+      most_saved_bytes_(preempted_bytes) {}
 
 void Runner::Run(const StepPlan& plan) {
   for (const PlanSave& save : plan.saves) Save(save);
@@ -54,7 +56,16 @@ void Runner::Save(const PlanSave& save) {
               Bytes(save.blocks.size() * static_cast<std::size_t>(cache_.block_bytes()))};
   executor_->SaveState(save.slot, std::nullopt, saved.state);
   executor_->SaveBlocks(save.blocks, saved.blocks);
+  saved_bytes_ += saved.bytes();
+  assert(saved_bytes_ <= most_saved_bytes_);
   saved_.insert_or_assign(save.sequence, std::move(saved));
+}
+
+void Runner::Forget(const Sequence& sequence) {
+  const auto saved = saved_.find(&sequence);
+  if (saved == saved_.end()) return;
+  saved_bytes_ -= saved->second.bytes();
+  saved_.erase(saved);
 }
 
 void Runner::Restore(const Sequence& sequence) {
@@ -63,7 +74,7 @@ void Runner::Restore(const Sequence& sequence) {
   const std::size_t blocks =
       saved->second.blocks.size() / static_cast<std::size_t>(cache_.block_bytes());
   executor_->LoadBlocks(saved->second.blocks, std::span(sequence.blocks).first(blocks));
-  saved_.erase(saved);
+  Forget(sequence);
 }
 
 void Runner::AddRows(const PlanItem& item) {

@@ -32,7 +32,9 @@ std::int64_t LogitRows(int slots, int drafts);
 class Runner {
  public:
   /// What executor->failure() says holds for every call.
-  Runner(const LoadedModel& model, const KvCachePlan& cache, std::unique_ptr<Executor> executor);
+  /// `preempted_bytes` is the most that saved sequences may take.
+  Runner(const LoadedModel& model, const KvCachePlan& cache, std::int64_t preempted_bytes,
+         std::unique_ptr<Executor> executor);
 
   /// Saves, restores, runs all rows, feeds prompt-row sinks, and computes the logits of every row
   /// of generated tokens and of prompts' last rows.
@@ -61,7 +63,9 @@ class Runner {
                      std::span<const SnapshotId> dropped);
 
   /// Drops what is kept for a sequence outside of the pools.
-  void Forget(const Sequence& sequence) { saved_.erase(&sequence); }
+  void Forget(const Sequence& sequence);
+  /// Bytes of what is kept for preempted sequences now.
+  std::int64_t preempted_bytes() const { return saved_bytes_; }
 
   const KvCachePlan& cache() const { return cache_; }
   Executor& executor() const { return *executor_; }
@@ -71,6 +75,7 @@ class Runner {
   struct Saved {
     Bytes state;
     Bytes blocks;
+    std::int64_t bytes() const { return std::ssize(state) + std::ssize(blocks); }
   };
 
   /// The recurrent state after some prompt, and the residual streams of its last row.
@@ -95,6 +100,8 @@ class Runner {
   const std::int64_t stream_width_;  // of one row
   const bool with_draft_;
   const std::unique_ptr<Executor> executor_;
+  const std::int64_t most_saved_bytes_;
+  std::int64_t saved_bytes_ = 0;
   std::unordered_map<const Sequence*, Saved> saved_;
   std::unordered_map<SnapshotId, Snapshot> snapshots_;
 

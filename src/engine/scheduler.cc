@@ -81,6 +81,7 @@ void Scheduler::Remove(Sequence& sequence) {
     free_slots_.push_back(sequence.slot);
     std::erase(running_, &sequence);
   } else {
+    if (sequence.stage == Stage::kPreempted) --preempted_;
     std::erase(queue_, &sequence);
   }
   sequence.slot = -1;
@@ -117,7 +118,7 @@ void Scheduler::ScheduleDecode(StepPlan& plan) {
 void Scheduler::ScheduleAdmission(StepPlan& plan) {
   for (std::size_t i = 0; i < queue_.size() && !free_slots_.empty();) {
     Sequence& sequence = *queue_[i];
-    if (!sequence.mask_ready()) {
+    if (!sequence.mask_ready() || (sequence.stage == Stage::kWaiting && !MayStart())) {
       ++i;
       continue;
     }
@@ -127,7 +128,10 @@ void Scheduler::ScheduleAdmission(StepPlan& plan) {
     queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
     sequence.slot = free_slots_.back();
     free_slots_.pop_back();
-    if (sequence.stage == Stage::kPreempted) plan.restores.push_back(&sequence);
+    if (sequence.stage == Stage::kPreempted) {
+      plan.restores.push_back(&sequence);
+      --preempted_;
+    }
     sequence.stage = sequence.computed < sequence.prompt_tokens ? Stage::kPrefill : Stage::kDecode;
     InsertByArrival(running_, sequence);
   }
@@ -167,6 +171,7 @@ bool Scheduler::Grow(Sequence& sequence, StepPlan& plan) {
 
 void Scheduler::Preempt(Sequence& sequence, StepPlan& plan) {
   ++preemptions_;
+  ++preempted_;
   blocks_.Free(sequence.blocks);
   free_slots_.push_back(sequence.slot);
   plan.saves.push_back({&sequence, std::move(sequence.blocks), sequence.slot});
@@ -175,6 +180,7 @@ void Scheduler::Preempt(Sequence& sequence, StepPlan& plan) {
   sequence.stage = Stage::kPreempted;
   std::erase(running_, &sequence);
   InsertByArrival(queue_, sequence);
+  assert(preempted_ <= MaxPreempted(limits_));
 }
 
 /// Choices after the first wait for its prompt, which they will then share.

@@ -79,9 +79,15 @@ struct SchedulerLimits {
 /// First come, first served: an earlier request is admitted first and never gives way to a later
 /// one. Those whose mask is not ready are passed over until it is. Generated tokens run in every
 /// step; prompts share what the row budget leaves and take turns. When blocks run out the latest
-/// sequence is saved and continues once there is room.
+/// sequence is saved and continues once there is room. It keeps its place among the max_num_seqs
+/// that have started, so that what is saved has a bound.
 class Scheduler {
  public:
+  /// Most sequences that are preempted at once: one always runs.
+  static std::int64_t MaxPreempted(const SchedulerLimits& limits) {
+    return std::int64_t{limits.max_num_seqs} - 1;
+  }
+
   /// `blocks` must hold one sequence of the greatest length, so that the first in line always runs.
   Scheduler(const SchedulerLimits& limits, std::int64_t blocks);
 
@@ -120,6 +126,8 @@ class Scheduler {
   void SchedulePrefill(StepPlan& plan);
   bool Grow(Sequence& sequence, StepPlan& plan);
   bool TakeOver(Sequence& sequence, StepPlan& plan);
+  /// Whether one more may start: preempted ones come back before.
+  bool MayStart() const { return std::ssize(running_) + preempted_ < limits_.max_num_seqs; }
   bool MustWaitForSibling(const Sequence& sequence) const;
   bool MayTakeOver(const Sequence& sequence) const;
   bool MayHandOn(const Sequence& sequence) const;
@@ -136,6 +144,7 @@ class Scheduler {
   std::deque<Sequence*> queue_;     // waiting and preempted, by arrival
   std::vector<Sequence*> running_;  // by arrival
   std::vector<Sequence*> turns_;    // working memory
+  std::int64_t preempted_ = 0;      // of the queue
   std::uint64_t step_ = 0;
   std::uint64_t preemptions_ = 0;
 };

@@ -43,6 +43,7 @@ struct ExecutorMemory {
   std::int64_t states = 0;       // recurrent states of all slots
   std::int64_t rollback = 0;     // states that verification may go back to
   std::int64_t activations = 0;  // of one pass, logits among them; what is counted
+  std::int64_t scratch = 0;      // of the CPU's ops; a GPU's is among the activations
 };
 
 /// Heads that TakeKvMagnitudes gives.

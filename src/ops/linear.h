@@ -1,6 +1,7 @@
 // Matrix products with weights as stored.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "ops/op_context.h"
@@ -9,6 +10,9 @@
 
 namespace kv8 {
 
+/// Most parts of one group.
+inline constexpr std::size_t kMaxLinearParts = 8;
+
 /// One product of a group that shares its input.
 struct LinearPart {
   Weight weight;  // [N,K] bf16 | f16 | f32
@@ -16,6 +20,8 @@ struct LinearPart {
 };
 
 ///   out_i[t,n] = sum_k x[t,k] * weight_i[n,k]        for every part i
+///
+/// At most kMaxLinearParts.
 ///
 /// Shapes   x [T,K] f32 | weight_i [N_i,K] | out_i [T,N_i] f32
 /// Effects  writes every out_i; x and out_i must not overlap.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 namespace kv8 {
@@ -11,6 +12,7 @@ namespace {
 constexpr OpTable kBackends[] = {
     {
         .name = "simd",
+        .scratch = &simd::PlanScratch,
         .embed = &simd::Embed,
         .ple = &simd::Ple,
         .grouped_rms_norm = &simd::GroupedRmsNorm,
@@ -29,6 +31,7 @@ constexpr OpTable kBackends[] = {
     },
     {
         .name = "reference",
+        .scratch = &reference::PlanScratch,
         .embed = &reference::Embed,
         .ple = &reference::Ple,
         .grouped_rms_norm = &reference::GroupedRmsNorm,

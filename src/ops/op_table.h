@@ -10,14 +10,19 @@
 #include "ops/linear.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
+#include "ops/op_sizes.h"
 #include "ops/ple.h"
 #include "ops/qsa.h"
 
 namespace kv8 {
 
+/// What calls within these sizes take of their OpContext's scratch, exactly: some call takes all.
+using ScratchFn = ScratchSize(const OpSizes& sizes);
+
 /// One backend: one implementation of each contract.
 struct OpTable {
   std::string_view name;
+  ScratchFn* scratch;
   EmbedFn* embed;
   PleFn* ple;
   GroupedRmsNormFn* grouped_rms_norm;

@@ -210,8 +210,10 @@ void AddMemory(Families& out, const MemoryPlan& plan) {
       {"states", plan.states},
       {"rollback", plan.rollback},
       {"activations", plan.activations},
+      {"scratch", plan.scratch},
       {"weights", plan.weights},
-      {"snapshots", plan.snapshots}};
+      {"snapshots", plan.snapshots},
+      {"preempted", plan.preempted}};
   for (const auto& [owner, bytes] : owners) {
     out.Add(static_cast<double>(bytes), {{"owner", owner}});
   }

@@ -94,7 +94,7 @@ TEST(SpecNumerics, Num27_NormsMultiplyByOnePlusW) {
   for (const OpTable* ops : Backends()) {
     std::vector<float> out(4);
     ThreadPool pool(1);
-    ops->grouped_rms_norm({pool}, ConstMatrix(x.data(), 1, 4), gain, 1, 7.0f,
+    ops->grouped_rms_norm(test::ContextOf(pool), ConstMatrix(x.data(), 1, 4), gain, 1, 7.0f,
                           Matrix(out.data(), 1, 4));
     for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(out[i], 3.0f / 4.0f * gain[i], 1e-6f);
   }
@@ -107,8 +107,8 @@ TEST(SpecNumerics, Num28_RotationPairsHalves) {
   for (const OpTable* ops : Backends()) {
     std::vector<float> out(6);
     ThreadPool pool(1);
-    ops->head_norm_rope({pool}, ConstMatrix(x.data(), 1, 6), 1, 6, {gain, inv_freq, 0.0f},
-                        {&position, 1}, Matrix(out.data(), 1, 6));
+    ops->head_norm_rope(test::ContextOf(pool), ConstMatrix(x.data(), 1, 6), 1, 6,
+                        {gain, inv_freq, 0.0f}, {&position, 1}, Matrix(out.data(), 1, 6));
     const double r = 1 / std::sqrt(mean);
     EXPECT_NEAR(out[0], r * (1 * std::cos(3.0) - 3 * std::sin(3.0)), 1e-6);
     EXPECT_NEAR(out[2], r * (3 * std::cos(3.0) + 1 * std::sin(3.0)), 1e-6);
@@ -134,7 +134,7 @@ TEST(SpecNumerics, Num29_HyperConnectionDividesBeforeItsGates) {
       const HyperConnectionWeights weights{gain, view(down, 1), view(up_row, 2), view(inject, 2)};
       std::vector<float> x(1), y(2);
       ThreadPool pool(1);
-      ops->hyper_mix({pool}, ConstMatrix(streams.data(), 1, 2), weights, 2, 0.0f,
+      ops->hyper_mix(test::ContextOf(pool), ConstMatrix(streams.data(), 1, 2), weights, 2, 0.0f,
                      Matrix(x.data(), 1, 1), Matrix(y.data(), 1, 2));
       const double d = 4 * sigmoid(4);
       EXPECT_NEAR(x[0], sigmoid(d * double{up_value}), 1e-6);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/op_table.h"
+#include "support/op_scratch.h"
 #include "unit/ops/owned_weights.h"
 #include "unit/ops/random_values.h"
 
@@ -65,7 +66,7 @@ struct AttentionCase {
     rows.row_count = static_cast<std::int64_t>(k.size()) / kv_width();
     SaturationCount count;
     ThreadPool pool(1);
-    ops.kv_store({pool}, ConstMatrix(k.data(), rows.row_count, kv_width()),
+    ops.kv_store(test::ContextOf(pool), ConstMatrix(k.data(), rows.row_count, kv_width()),
                  ConstMatrix(v.data(), rows.row_count, kv_width()), {&rows, 1}, &count);
     return count;
   }
@@ -88,7 +89,7 @@ struct AttentionCase {
     const std::vector<float> gate(static_cast<std::size_t>(width()), 0.0f);
     std::vector<float> out(gate.size());
     ThreadPool pool(1);
-    ops.sparse_attention({pool}, config, ConstMatrix(q.data(), 1, width()),
+    ops.sparse_attention(test::ContextOf(pool), config, ConstMatrix(q.data(), 1, width()),
                          ConstMatrix(gate.data(), 1, width()), config.head_dim, {&slice, 1},
                          {list, counts}, Matrix(out.data(), 1, width()));
     return out;
@@ -102,8 +103,8 @@ struct AttentionCase {
     rows.first_position = 0;
     rows.row_count = tokens;
     ThreadPool pool(1);
-    ops.index_store({pool}, config, ConstMatrix(raw.data(), tokens, config.index_dim), rope(),
-                    {&rows, 1});
+    ops.index_store(test::ContextOf(pool), config,
+                    ConstMatrix(raw.data(), tokens, config.index_dim), rope(), {&rows, 1});
   }
 
   QsaConfig config;
@@ -136,7 +137,7 @@ struct SelectionCase {
     const std::vector<float> iq{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     std::vector<std::int32_t> list(static_cast<std::size_t>(config.budget_blocks)), counts(1);
     ThreadPool threads(1);
-    ops.select_blocks({threads}, config, ConstMatrix(iq.data(), 1, 16), {&slice, 1},
+    ops.select_blocks(test::ContextOf(threads), config, ConstMatrix(iq.data(), 1, 16), {&slice, 1},
                       {list, counts});
     list.resize(static_cast<std::size_t>(counts[0]));
     return list;
@@ -174,7 +175,8 @@ struct GdnCase {
         {qkv.data(), rows, 64}, {z.data(), rows, 32}, {b.data(), rows, 4}, {a.data(), rows, 4}};
     const GdnSlice slice{begin, count, conv_state, state};
     ThreadPool pool(threads);
-    gdn({pool}, config, weights, in, {&slice, 1}, 1e-6f, Matrix(out.data(), rows, 32));
+    gdn(test::ContextOf(pool), config, weights, in, {&slice, 1}, 1e-6f,
+        Matrix(out.data(), rows, 32));
   }
 
   GdnConfig config{2, 4, 8, 8, 4};
@@ -192,7 +194,7 @@ struct MoeCase {
   float Run(const OpTable& ops) const {
     std::vector<float> out(4);
     ThreadPool pool(1);
-    ops.moe({pool}, {4, 2, 1, 1},
+    ops.moe(test::ContextOf(pool), {4, 2, 1, 1},
             {ViewOf(router, 4), ExpertsOf(ViewOf(gate_up, 8), 4), ExpertsOf(ViewOf(down, 16), 4),
              ViewOf(zero, 1), ViewOf(zero, 1), ViewOf(zero, 4), ViewOf(zero, 1)},
             ConstMatrix(x.data(), 1, 4), Matrix(out.data(), 1, 4));
@@ -214,10 +216,10 @@ inline bool LinearRowsAreIndependent(const OpTable& ops, int threads) {
   std::vector<float> all(19 * 23), one(19 * 23);
   const LinearPart part{ViewOf(w, 23), Matrix(all.data(), 19, 23)};
   ThreadPool pool(threads), single(1);
-  ops.linear({pool}, ConstMatrix(x.data(), 19, 37), {&part, 1});
+  ops.linear(test::ContextOf(pool), ConstMatrix(x.data(), 19, 37), {&part, 1});
   for (std::int64_t t = 0; t < 19; ++t) {
     const LinearPart row{ViewOf(w, 23), Matrix(one.data() + t * 23, 1, 23)};
-    ops.linear({single}, ConstMatrix(x.data() + t * 37, 1, 37), {&row, 1});
+    ops.linear(test::ContextOf(single), ConstMatrix(x.data() + t * 37, 1, 37), {&row, 1});
   }
   return all == one;
 }
@@ -238,9 +240,10 @@ inline bool MoeRowsAreIndependent(const OpTable& ops, int threads) {
                            ViewOf(gate, 1)};
   std::vector<float> all(x.size()), one(x.size());
   ThreadPool pool(threads), single(1);
-  ops.moe({pool}, config, weights, ConstMatrix(x.data(), rows, h), Matrix(all.data(), rows, h));
+  ops.moe(test::ContextOf(pool), config, weights, ConstMatrix(x.data(), rows, h),
+          Matrix(all.data(), rows, h));
   for (std::int64_t t = 0; t < rows; ++t) {
-    ops.moe({single}, config, weights, ConstMatrix(x.data() + t * h, 1, h),
+    ops.moe(test::ContextOf(single), config, weights, ConstMatrix(x.data() + t * h, 1, h),
             Matrix(one.data() + t * h, 1, h));
   }
   return all == one;
@@ -265,9 +268,9 @@ inline bool AttentionRowsAreIndependent(const OpTable& ops, int threads) {
     std::vector<std::int32_t> blocks(kRows * 3), counts(kRows);
     const BlockSelection selection{blocks, counts};
     ThreadPool pool(team);
-    ops.select_blocks({pool}, test.config, ConstMatrix(iq.data(), kRows, iq_width), {&slice, 1},
-                      selection);
-    ops.sparse_attention({pool}, test.config, ConstMatrix(q.data(), kRows, width),
+    ops.select_blocks(test::ContextOf(pool), test.config, ConstMatrix(iq.data(), kRows, iq_width),
+                      {&slice, 1}, selection);
+    ops.sparse_attention(test::ContextOf(pool), test.config, ConstMatrix(q.data(), kRows, width),
                          ConstMatrix(q.data(), kRows, width), 16, {&slice, 1}, selection,
                          Matrix(out.data(), kRows, width));
   };

@@ -301,8 +301,8 @@ TEST(SpecNumerics, Num20_BlockKeyIsRotatedAtItsFirstToken) {
     }
     const std::int64_t position = 8;
     ThreadPool pool(1);
-    ops->head_norm_rope({pool}, ConstMatrix(mean.data(), 1, dim), 1, dim, test.rope(),
-                        {&position, 1}, Matrix(expected.data(), 1, dim));
+    ops->head_norm_rope(test::ContextOf(pool), ConstMatrix(mean.data(), 1, dim), 1, dim,
+                        test.rope(), {&position, 1}, Matrix(expected.data(), 1, dim));
     for (int i = 0; i < dim; ++i) {
       float stored;
       std::memcpy(&stored, test.slice.index.At(2) + 4 * i, 4);

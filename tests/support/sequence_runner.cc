@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "model/cpu/op_sizes.h"
 #include "model/forward.h"
 #include "support/golden.h"
 #include "support/or_throw.h"
@@ -28,6 +29,9 @@ SequenceRunner::SequenceRunner(const RunnerOptions& options)
       ops_(*OrThrow(FindOps(options.backend))),
       model_(OrThrow(
           Model::Bind(BundledCheckpoint().config(), CheckpointSource(BundledCheckpoint())))),
+      scratch_(
+          ops_.scratch(OpSizesOf(model_.spec, options.capacity, 1, options.capacity, pool_.size())),
+          pool_.size()),
       cache_(MakeCache(model_, options)),
       workspace_(model_.spec),
       layout_(StateLayout::For(model_.spec, options.with_draft)),
@@ -39,7 +43,7 @@ std::int64_t SequenceRunner::stream_width() const {
 }
 
 CpuContext SequenceRunner::Context(ForwardObserver* observer) {
-  return CpuContext{ops_, OpContext{pool_}, cache_, workspace_, observer};
+  return CpuContext{ops_, OpContext{pool_, scratch_.scratch()}, cache_, workspace_, observer};
 }
 
 void SequenceRunner::Run(std::span<const TokenId> ids, Phase phase, ForwardObserver* observer,

@@ -66,6 +66,7 @@ class SequenceRunner {
   ThreadPool pool_;
   const OpTable& ops_;
   Model model_;
+  ScratchMemory scratch_;
   KvCache cache_;
   Workspace workspace_;
   const StateLayout layout_;

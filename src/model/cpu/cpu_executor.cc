@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/cpu/op_sizes.h"
 #include "model/forward.h"
 
 namespace kv8 {
@@ -10,6 +11,13 @@ namespace {
 
 constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
 constexpr auto kHeadBytes = static_cast<std::int64_t>(sizeof(HeadMagnitudes));
+
+/// A pass over the batch, or a mix and head over rows of logits.
+ScratchSize PlanScratch(const ModelSpec& spec, const OpTable& ops, const ExecutorLimits& limits) {
+  return ops.scratch(OpSizesOf(spec, std::max(limits.max_rows, limits.logit_rows), limits.slots,
+                               limits.sequence_blocks * limits.cache.index.keys_per_block,
+                               limits.threads));
+}
 
 }  // namespace
 
@@ -29,6 +37,7 @@ CpuExecutor::CpuExecutor(const Model& model, const ExecutorLimits& limits, const
       trail_layout_(layout_.Recurrent()),
       drafts_(limits.drafts),
       pool_(limits.threads),
+      scratch_(PlanScratch(model_.spec, ops, limits), limits.threads),
       cache_(std::move(cache)),
       workspace_(model_.spec) {
   workspace_.Resize(limits.max_rows);
@@ -46,17 +55,19 @@ CpuExecutor::CpuExecutor(const Model& model, const ExecutorLimits& limits, const
   draft_streams_.resize(streams_.size());
 }
 
-ExecutorMemory CpuExecutor::Plan(const Model& model, const ExecutorLimits& limits) {
+Result<ExecutorMemory> CpuExecutor::Plan(const Model& model, const ExecutorLimits& limits) {
+  KV8_ASSIGN_OR_RETURN(const OpTable* const ops, FindOps(limits.backend));
   const ModelSpec& config = model.spec;
   const StateLayout layout = StateLayout::For(model.spec, limits.with_draft);
   const std::int64_t width = model.spec.stream_width();
   const std::int64_t streams = limits.max_rows * width * (limits.with_draft ? 3 : 1);
   const std::int64_t observed = limits.observe_kv ? ObservedHeads(limits.cache) * kHeadBytes : 0;
   const std::int64_t logits = limits.logit_rows * (width + config.vocab);
-  return {.states = layout.bytes() * limits.slots,
-          .rollback = layout.Recurrent().bytes() * limits.slots * limits.drafts,
-          .activations = Workspace::PlannedBytes(config, limits.max_rows) +
-                         (streams + logits) * kFloatBytes + observed};
+  return ExecutorMemory{.states = layout.bytes() * limits.slots,
+                        .rollback = layout.Recurrent().bytes() * limits.slots * limits.drafts,
+                        .activations = Workspace::PlannedBytes(config, limits.max_rows) +
+                                       (streams + logits) * kFloatBytes + observed,
+                        .scratch = PlanScratch(model.spec, *ops, limits).bytes(limits.threads)};
 }
 
 ExecutorMemory CpuExecutor::memory() const {
@@ -68,7 +79,8 @@ ExecutorMemory CpuExecutor::memory() const {
   return {.states = bytes(states_),
           .rollback = bytes(trails_),
           .activations = workspace_.bytes() + static_cast<std::int64_t>(floats) * kFloatBytes +
-                         std::ssize(magnitudes_) * kHeadBytes};
+                         std::ssize(magnitudes_) * kHeadBytes,
+          .scratch = scratch_.bytes()};
 }
 
 std::span<SequenceState> CpuExecutor::Trail(int slot, std::int64_t count) {

@@ -14,7 +14,7 @@ namespace kv8 {
 class CpuExecutor final : public Executor {
  public:
   static Result<std::unique_ptr<Executor>> Create(const Model& model, const ExecutorLimits& limits);
-  static ExecutorMemory Plan(const Model& model, const ExecutorLimits& limits);
+  static Result<ExecutorMemory> Plan(const Model& model, const ExecutorLimits& limits);
 
   ExecutorMemory memory() const override;
   void Reset(int slot) override { State(slot).Reset(); }
@@ -43,7 +43,7 @@ class CpuExecutor final : public Executor {
   std::span<const SequenceRows> Sequences(std::span<const SlotRows> items, bool with_trail);
   CpuContext Context() {
     return {.ops = ops_,
-            .op_context = {pool_},
+            .op_context = {pool_, scratch_.scratch()},
             .cache = cache_,
             .workspace = workspace_,
             .magnitudes = magnitudes_};
@@ -64,6 +64,7 @@ class CpuExecutor final : public Executor {
   const StateLayout layout_, trail_layout_;
   const int drafts_;
   ThreadPool pool_;
+  ScratchMemory scratch_;
   KvCache cache_;
   Workspace workspace_;
   std::vector<SequenceState> states_;  // by slot

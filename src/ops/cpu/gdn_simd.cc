@@ -14,11 +14,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "base/checked.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 namespace kv8::simd {
@@ -32,6 +30,7 @@ struct GdnTask {
   int key_head;
   float eps;
   Matrix out;
+  Arena scratch;
   const GdnTask* next;  // what the thread does after it, or null
 
   std::int64_t history() const { return config->conv_kernel - 1; }
@@ -67,12 +66,29 @@ inline constexpr std::int64_t kTapLanes = 16;
 /// A task's working memory.
 struct GdnBuffers {
   GdnChannels q, k, v;
-  float* taps;   // [kernel, kTapLanes], weights of one vector of channels
-  float* o;      // [kGdnRows, value_dim]
-  float* decay;  // [kGdnRows], e^gamma of one head
-  float* beta;   // [kGdnRows]
-  float* qk;     // [kGdnRows], q . k
+  float* taps;           // [kernel, kTapLanes], weights of one vector of channels
+  float* o;              // [kGdnRows, value_dim]
+  float* decay;          // [kGdnRows], e^gamma of one head
+  float* beta;           // [kGdnRows]
+  float* qk;             // [kGdnRows], q . k
+  const float** inputs;  // [kernel - 1 + kGdnRows], raw rows
 };
+
+/// The task says which channels they are.
+inline GdnBuffers TakeBuffers(Arena& arena, const GdnConfig& config) {
+  const std::int64_t heads = config.value_heads / config.key_heads;
+  GdnBuffers b{};
+  b.decay = arena.Take<float>(kGdnRows);
+  b.beta = arena.Take<float>(kGdnRows);
+  b.qk = arena.Take<float>(kGdnRows);
+  b.taps = arena.Take<float>(config.conv_kernel * kTapLanes);
+  b.o = arena.Take<float>(kGdnRows * config.value_dim);
+  b.q.out = arena.Take<float>(kGdnRows * config.key_dim);
+  b.k.out = arena.Take<float>(kGdnRows * config.key_dim);
+  b.v.out = arena.Take<float>(kGdnRows * config.value_dim * heads);
+  b.inputs = arena.Take<const float*>(config.conv_kernel - 1 + kGdnRows);
+  return b;
+}
 
 }  // namespace kv8::simd
 #endif  // KV8_OPS_CPU_GDN_TASK_H_
@@ -111,21 +127,12 @@ void PrefetchInputs(const GdnTask& task) {
 }
 
 GdnBuffers MakeBuffers(const GdnTask& task) {
-  const GdnConfig& config = *task.config;
-  const std::int64_t dk = config.key_dim, dv = std::int64_t{config.value_dim} * task.heads();
-  float* p = Scratch(ScratchSlot::kGdnWorker, kGdnRows * (2 * dk + dv + config.value_dim + 3) +
-                                                  config.conv_kernel * kTapLanes);
-  const auto take = [&p](std::int64_t count) { return std::exchange(p, p + count); };
-  GdnBuffers b;
-  b.decay = take(kGdnRows);  // these first: they stay aligned
-  b.beta = take(kGdnRows);
-  b.qk = take(kGdnRows);
-  b.taps = take(config.conv_kernel * kTapLanes);
-  b.o = take(kGdnRows * config.value_dim);
+  Arena scratch = task.scratch;
+  GdnBuffers b = TakeBuffers(scratch, *task.config);
   const auto [q, k, v] = Ranges(task);
-  b.q = {q.first, q.count, take(kGdnRows * dk)};
-  b.k = {k.first, k.count, take(kGdnRows * dk)};
-  b.v = {v.first, v.count, take(kGdnRows * dv)};
+  b.q = {q.first, q.count, b.q.out};
+  b.k = {k.first, k.count, b.k.out};
+  b.v = {v.first, v.count, b.v.out};
   return b;
 }
 
@@ -162,17 +169,15 @@ void ConvolveVector(D d, const float* taps, std::int64_t kernel, const float* co
 /// Convolves rows [first, first + rows) of all the task's channels.
 void Convolve(const GdnTask& task, const GdnBuffers& b, std::int64_t first, std::int64_t rows) {
   const std::int64_t kernel = task.config->conv_kernel;
-  thread_local std::vector<const float*> inputs;
-  inputs.clear();
-  for (std::int64_t t = first - task.history(); t < first + rows; ++t) {
-    inputs.push_back(task.RawRow(t));
+  for (std::int64_t i = 0; i < task.history() + rows; ++i) {
+    b.inputs[i] = task.RawRow(first - task.history() + i);
   }
-  const float* const* const in = inputs.data();
   for (const GdnChannels* part : {&b.q, &b.k, &b.v}) {
     const float* const weights = task.weights->conv.data() + part->first * kernel;
     ForEachVector(hn::ScalableTag<float>(), part->count, [&](auto d, std::int64_t c) HWY_ATTR {
       LoadTaps(d, weights + c * kernel, kernel, b.taps);
-      ConvolveVector(d, b.taps, kernel, in, part->first + c, rows, part->out + c, part->count);
+      ConvolveVector(d, b.taps, kernel, b.inputs, part->first + c, rows, part->out + c,
+                     part->count);
     });
   }
 }
@@ -357,20 +362,28 @@ namespace kv8::simd {
 
 HWY_EXPORT(RunGdn);
 
+ScratchSize GdnScratch(const OpSizes& sizes) {
+  if (sizes.gdn.key_heads == 0) return {};
+  Arena thread;
+  TakeBuffers(thread, sizes.gdn);
+  return {0, thread.bytes()};
+}
+
 void GdnDecode(const OpContext& ctx, const GdnConfig& config, const GdnWeights& weights,
                const GdnInputs& in, std::span<const GdnSlice> slices, float eps, Matrix out) {
   const auto run = HWY_DYNAMIC_DISPATCH(RunGdn);
   const auto tasks = static_cast<std::int64_t>(slices.size()) * config.key_heads;
-  const auto task = [&](std::int64_t i) {
+  const auto task = [&](std::int64_t i, int thread) {
     const GdnSlice& slice = slices[static_cast<std::size_t>(i / config.key_heads)];
     const int key_head = static_cast<int>(i % config.key_heads);
-    return GdnTask{&config, &weights, &in, &slice, key_head, eps, out, nullptr};
+    const Arena scratch = ctx.scratch.Thread(thread);
+    return GdnTask{&config, &weights, &in, &slice, key_head, eps, out, scratch, nullptr};
   };
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
+  const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t i = begin; i < end; ++i) {
-      GdnTask current = task(i);
+      GdnTask current = task(i, thread);
       if (current.slice->row_count == 0) continue;
-      const GdnTask next = task(std::min(i + 1, end - 1));
+      const GdnTask next = task(std::min(i + 1, end - 1), thread);
       if (i + 1 < end && next.slice->row_count > 0) current.next = &next;
       run(current);
     }

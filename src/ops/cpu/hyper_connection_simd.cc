@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "ops/cpu/product.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -85,19 +85,31 @@ constexpr std::int64_t kLeastRows = 8;
 // HyperCombine: elements that are done before a second thread has started.
 constexpr std::int64_t kSerialElements = 2048;
 
-// The whole mix of a few rows. `run` computes the products it is given; `loop` calls its body for
-// ranges of the rows.
+// Buffers of a mix of T rows; W = streams * H, r the rank.
+struct MixBuffers {
+  Matrix n;  // [T,W]
+  Matrix g;  // [T,W]
+  Matrix d;  // [T,r]
+};
+
+MixBuffers TakeBuffers(Arena& arena, std::int64_t rows, std::int64_t width, std::int64_t rank) {
+  MixBuffers b;
+  b.n = Matrix(arena.Take<float>(rows * width), rows, width);
+  b.g = Matrix(arena.Take<float>(rows * width), rows, width);
+  b.d = Matrix(arena.Take<float>(rows * rank), rows, rank);
+  return b;
+}
+
+// The whole mix of a few rows. `run` computes the products it is given with the scratch it is
+// given; `loop` calls its body for ranges of the rows.
 template <class Run, class Loop>
-void MixBlock(const Run& run, const Loop& loop, ConstMatrix streams,
+void MixBlock(Arena scratch, const Run& run, const Loop& loop, ConstMatrix streams,
               const HyperConnectionWeights& weights, int count, float eps, Matrix x,
               Matrix inject) {
   const std::int64_t rows = streams.rows;
-  const std::int64_t width = streams.cols;
   const std::int64_t rank = weights.down.rows;
-  float* scratch = Scratch(ScratchSlot::kHyperMix, rows * (2 * width + rank));
-  const Matrix n(scratch, rows, width);
-  const Matrix g(n.data + rows * width, rows, width);
-  const Matrix d(g.data + rows * width, rows, rank);
+  const MixBuffers b = TakeBuffers(scratch, rows, streams.cols, rank);
+  const Matrix n = b.n, g = b.g, d = b.d;
   loop(rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       HWY_DYNAMIC_DISPATCH(NormStreams)
@@ -106,11 +118,11 @@ void MixBlock(const Run& run, const Loop& loop, ConstMatrix streams,
   });
   // Both read n, so they share one call; a mixer without inject computes none of its rows.
   const std::array inputs = {Product{n, weights.down, d}, Product{n, weights.inject, inject}};
-  run(std::span(inputs).first(weights.inject.empty() ? 1 : 2));
+  run(scratch, std::span(inputs).first(weights.inject.empty() ? 1 : 2));
   const float factor = 1.0f / static_cast<float>(count);
   HWY_DYNAMIC_DISPATCH(ScaledSilu)(factor, rows * rank, d.data);
   const Product gates{d, weights.up, g};
-  run(std::span(&gates, 1));
+  run(scratch, std::span(&gates, 1));
   loop(rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       HWY_DYNAMIC_DISPATCH(GatedMean)
@@ -121,30 +133,66 @@ void MixBlock(const Run& run, const Loop& loop, ConstMatrix streams,
   });
 }
 
+// Rows of one call that each step of is shared out, not the rows: too few for that.
+std::int64_t FewRows(int threads) {
+  return threads * kLeastRows - 1;
+}
+
+// Most rows of one piece when they are shared out: every piece reads all weights, so a few rows are
+// one piece for each thread.
+std::int64_t PieceRows(std::int64_t rows, int threads) {
+  return std::min(kBlockRows, CeilDiv<std::int64_t>(rows, threads));
+}
+
 }  // namespace
+
+ScratchSize HyperMixScratch(const OpSizes& sizes) {
+  const std::int64_t width = sizes.streams * sizes.hidden;
+  const std::int64_t widest = std::max(width, sizes.lowrank);
+  ScratchSize most;
+  for (const std::int64_t rows : MostRows(std::min(sizes.rows, FewRows(sizes.threads)))) {
+    Arena shared, thread;
+    TakeBuffers(shared, rows, width, sizes.lowrank);
+    TakePackedRows(shared, rows, widest);
+    TakePanel(thread, rows, widest);
+    most.Cover({shared.bytes(), thread.bytes()});
+  }
+  if (sizes.rows <= FewRows(sizes.threads)) return most;
+  for (const std::int64_t rows : MostRows(PieceRows(sizes.rows, sizes.threads))) {
+    Arena thread;
+    TakeBuffers(thread, rows, width, sizes.lowrank);
+    TakePanel(thread, rows, widest);
+    most.Cover({0, thread.bytes()});
+  }
+  return most;
+}
 
 void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWeights& weights,
               int stream_count, float eps, Matrix x, Matrix inject) {
-  const std::int64_t threads = ctx.pool.size();
-  if (streams.rows < threads * kLeastRows) {  // too few to share: each step is cut instead
-    const auto run = [&](std::span<const Product> products) { RunProducts(ctx.pool, products); };
+  const int threads = ctx.pool.size();
+  if (streams.rows <= FewRows(threads)) {
+    const auto run = [&](Arena left, std::span<const Product> products) {
+      RunProducts(ctx, left, products);
+    };
     const auto loop = [&](std::int64_t rows, const auto& body) {
       ctx.pool.ParallelFor(rows, 1, body);
     };
-    return MixBlock(run, loop, streams, weights, stream_count, eps, x, inject);
+    return MixBlock(ctx.scratch.shared, run, loop, streams, weights, stream_count, eps, x, inject);
   }
-  const auto run = [](std::span<const Product> products) { RunProducts(products); };
+  const auto run = [](Arena left, std::span<const Product> products) {
+    RunProducts(left, products);
+  };
   const auto loop = [](std::int64_t rows, const auto& body) { body(std::int64_t{0}, rows); };
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; t += kBlockRows) {
-      const std::int64_t rows = std::min(kBlockRows, end - t);
-      MixBlock(run, loop, streams.Rows(t, rows), weights, stream_count, eps, x.Rows(t, rows),
-               weights.inject.empty() ? inject : inject.Rows(t, rows));
+  const std::int64_t piece = PieceRows(streams.rows, threads);
+  const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t t = begin; t < end; t += piece) {
+      const std::int64_t rows = std::min(piece, end - t);
+      MixBlock(ctx.scratch.Thread(thread), run, loop, streams.Rows(t, rows), weights, stream_count,
+               eps, x.Rows(t, rows), weights.inject.empty() ? inject : inject.Rows(t, rows));
     }
   };
-  // Every piece reads all weights, so a few rows are one piece for each thread.
-  const std::int64_t share = CeilDiv(streams.rows, threads);
-  ctx.pool.ParallelFor(streams.rows, share <= kBlockRows ? share : kLeastRows, body);
+  ctx.pool.ParallelFor(streams.rows, streams.rows <= threads * kBlockRows ? piece : kLeastRows,
+                       body);
 }
 
 void HyperCombine(const OpContext& ctx, ConstMatrix y, ConstMatrix inject, Matrix streams) {

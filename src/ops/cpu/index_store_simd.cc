@@ -1,10 +1,9 @@
 // The index store. Few rows complete a block, so only the norm and rotation are worth vectors, and
 // those are an op of their own.
 #include <algorithm>
-#include <vector>
 
 #include "ops/cpu/kv_element.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 namespace kv8::simd {
@@ -15,6 +14,18 @@ struct CompletedBlock {
   const QsaSlice* slice;
   std::int64_t number;
 };
+
+/// All of them.
+struct CompletedBlocks {
+  Matrix means;             // [count,index_dim]
+  CompletedBlock* blocks;   // [count]
+  std::int64_t* positions;  // [count], of their first tokens
+};
+
+CompletedBlocks TakeBlocks(Arena& arena, std::int64_t count, std::int64_t dim) {
+  return {Matrix(arena.Take<float>(count * dim), count, dim), arena.Take<CompletedBlock>(count),
+          arena.Take<std::int64_t>(count)};
+}
 
 /// How many selectable blocks the slices' rows complete.
 std::int64_t CountCompleted(const QsaConfig& config, std::span<const QsaSlice> slices) {
@@ -47,14 +58,21 @@ void StoreKey(const QsaSlice& slice, std::int64_t block, std::span<const float> 
 
 }  // namespace
 
+ScratchSize IndexStoreScratch(const OpSizes& sizes) {
+  if (sizes.qsa.block_tokens == 0) return {};
+  // Any row may complete a block, then every block_tokens of the same sequence one more.
+  const std::int64_t ends = std::min(sizes.sequences, sizes.rows);
+  Arena shared;
+  TakeBlocks(shared, ends + (sizes.rows - ends) / sizes.qsa.block_tokens, sizes.qsa.index_dim);
+  return {shared.bytes(), HeadNormRopeScratch(sizes).per_thread};
+}
+
 void IndexStore(const OpContext& ctx, const QsaConfig& config, ConstMatrix raw,
                 const HeadNormRope& rope, std::span<const QsaSlice> slices) {
   const std::int64_t count = CountCompleted(config, slices);
-  Matrix means(Scratch(ScratchSlot::kIndex, count * config.index_dim), count, config.index_dim);
-  thread_local std::vector<CompletedBlock> blocks;
-  thread_local std::vector<std::int64_t> positions;
-  blocks.clear();
-  positions.clear();
+  Arena shared = ctx.scratch.shared;
+  const CompletedBlocks completed = TakeBlocks(shared, count, config.index_dim);
+  std::int64_t found = 0;
   for (const QsaSlice& slice : slices) {
     for (std::int64_t t = 0; t < slice.row_count; ++t) {
       const std::int64_t position = slice.first_position + t;
@@ -63,16 +81,17 @@ void IndexStore(const OpContext& ctx, const QsaConfig& config, ConstMatrix raw,
                   slice.index_ring.data() + position % kIndexRingTokens * config.index_dim);
       if ((position + 1) % config.block_tokens != 0) continue;
       const std::int64_t first = position + 1 - config.block_tokens;
-      MeanOfRing(config, slice, first, means.row(static_cast<std::int64_t>(blocks.size())).data());
-      blocks.push_back({&slice, position / config.block_tokens});
-      positions.push_back(first);
+      MeanOfRing(config, slice, first, completed.means.row(found).data());
+      completed.blocks[found] = {&slice, position / config.block_tokens};
+      completed.positions[found++] = first;
     }
   }
   if (count == 0) return;
-  ApplyHeadNormRope(ctx, means, 1, config.index_dim, rope, positions, means);
+  ApplyHeadNormRope(ctx, completed.means, 1, config.index_dim, rope,
+                    {completed.positions, static_cast<std::size_t>(count)}, completed.means);
   for (std::int64_t i = 0; i < count; ++i) {
-    const CompletedBlock& block = blocks[static_cast<std::size_t>(i)];
-    StoreKey(*block.slice, block.number, means.row(i));
+    const CompletedBlock& block = completed.blocks[i];
+    StoreKey(*block.slice, block.number, completed.means.row(i));
   }
 }
 

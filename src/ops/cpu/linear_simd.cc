@@ -1,11 +1,12 @@
 #include "ops/linear.h"
 
 #include <algorithm>
-#include <vector>
+#include <array>
+#include <cassert>
 
 #include "base/checked.h"
 #include "ops/cpu/product.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,21 +21,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {
 
-// Up to this many rows, reading the weights again for every few rows beats packing them once.
-inline constexpr std::int64_t kUnpackedRows = 28;
-
 // Some rows times some panels.
 struct Part {
   ConstMatrix x;
   const float* packed;  // x by PackRows, or null
   const std::byte* weight;
   Matrix out;
+  Arena scratch;
 };
 
 template <class Element>
 void PackedProduct(const Part& part) {
   const std::int64_t k_count = part.x.cols;
-  float* packed = Scratch(ScratchSlot::kLinearPanel, k_count * kPanel);
+  Arena scratch = part.scratch;
+  float* packed = TakePanel(scratch, part.x.rows, k_count);
   for (std::int64_t first = 0; first < part.out.cols; first += kPanel) {
     const std::int64_t cols = std::min(kPanel, part.out.cols - first);
     const std::byte* base = part.weight + first * k_count * Element::kBytes;
@@ -69,7 +69,7 @@ void QuadProduct(const Part& part) {
     const float* x = part.packed + t / kVectorRows * VectorFloats(k_count);
     const Matrix out = part.out.Rows(t, rows);
     if (rows == 1) {
-      RowProduct<Element>({part.x.Rows(t, 1), nullptr, part.weight, out});
+      RowProduct<Element>({part.x.Rows(t, 1), nullptr, part.weight, out, part.scratch});
     } else if (rows <= kVectorRows) {
       PackedRowsTimesPanels<Element, 1>(x, part.weight, k_count, out);
     } else {
@@ -85,7 +85,7 @@ void PartProduct(Part part, [[maybe_unused]] bool quads) {
 #if HWY_TARGET != HWY_SCALAR
   if (quads) {
     if (part.packed == nullptr) {
-      float* packed = Scratch(ScratchSlot::kLinearPanel, PackedFloats(part.x));
+      float* packed = TakePanel(part.scratch, part.x.rows, part.x.cols);
       PackRows(part.x, packed);
       part.packed = packed;
     }
@@ -95,11 +95,11 @@ void PartProduct(Part part, [[maybe_unused]] bool quads) {
   PackedProduct<Element>(part);
 }
 
-// x by PackRows in the calling thread's scratch, or null where it would not be used.
-const float* PackOnce([[maybe_unused]] ConstMatrix x) {
+// x by PackRows, or null where it would not be used.
+const float* PackOnce([[maybe_unused]] ConstMatrix x, [[maybe_unused]] Arena& scratch) {
 #if HWY_TARGET != HWY_SCALAR
   if (TakesPackedRows(x)) {
-    float* packed = Scratch(ScratchSlot::kLinearRows, PackedFloats(x));
+    float* packed = TakePackedRows(scratch, x.rows, x.cols);
     PackRows(x, packed);
     return packed;
   }
@@ -109,7 +109,7 @@ const float* PackOnce([[maybe_unused]] ConstMatrix x) {
 
 // Output columns [16 panel_begin, 16 panel_end) of rows [row_begin, row_end). `packed` is what
 // PackOnce gave for the product's x, or null.
-void RunPanels(const Product& product, [[maybe_unused]] const float* packed,
+void RunPanels(const Product& product, [[maybe_unused]] const float* packed, Arena scratch,
                std::int64_t panel_begin, std::int64_t panel_end, std::int64_t row_begin,
                std::int64_t row_end) {
   const std::int64_t first = panel_begin * kPanel;
@@ -117,7 +117,7 @@ void RunPanels(const Product& product, [[maybe_unused]] const float* packed,
   const std::int64_t rows = row_end - row_begin;
   Part part{product.x.Rows(row_begin, rows), nullptr,
             product.weight.codes + first * product.weight.code_row_bytes(),
-            product.out.Rows(row_begin, rows).Cols(first, cols)};
+            product.out.Rows(row_begin, rows).Cols(first, cols), scratch};
 #if HWY_TARGET != HWY_SCALAR
   if (packed != nullptr && row_begin % kVectorRows == 0) {
     part.packed = packed + row_begin / kVectorRows * VectorFloats(product.weight.cols);
@@ -160,7 +160,8 @@ std::int64_t Units(const Product& p) {
 
 // Units [begin, end) of one product: what is left of the first panel, whole panels, the last's
 // rows.
-void RunUnits(const Product& product, const float* packed, std::int64_t begin, std::int64_t end) {
+void RunUnits(const Product& product, const float* packed, Arena scratch, std::int64_t begin,
+              std::int64_t end) {
   const std::int64_t rows = product.x.rows;
   while (begin < end) {
     const std::int64_t panel = begin / rows;
@@ -168,40 +169,40 @@ void RunUnits(const Product& product, const float* packed, std::int64_t begin, s
     const std::int64_t whole = row == 0 ? (end - begin) / rows : 0;
     const std::int64_t count = whole > 0 ? whole * rows : std::min(rows - row, end - begin);
     HWY_DYNAMIC_DISPATCH(RunPanels)
-    (product, packed, panel, panel + std::max<std::int64_t>(1, whole), row,
+    (product, packed, scratch, panel, panel + std::max<std::int64_t>(1, whole), row,
      row + (whole > 0 ? rows : count));
     begin += count;
   }
 }
 
 // Units [begin, end) of all products, counted one after another.
-void RunUnits(std::span<const Product> products, const float* packed, std::int64_t begin,
-              std::int64_t end) {
+void RunUnits(std::span<const Product> products, const float* packed, Arena scratch,
+              std::int64_t begin, std::int64_t end) {
   std::int64_t first = 0;
   for (const Product& product : products) {
     const std::int64_t last = first + Units(product);
-    RunUnits(product, packed, std::max(begin, first) - first, std::min(end, last) - first);
+    RunUnits(product, packed, scratch, std::max(begin, first) - first, std::min(end, last) - first);
     first = last;
   }
 }
 
 // Packs the rows of x if all products have the same; else each packs its own, where it is used.
-const float* PackShared(std::span<const Product> products) {
+const float* PackShared(std::span<const Product> products, Arena& scratch) {
   const ConstMatrix x = products.front().x;
   for (const Product& p : products) {
     if (p.x.data != x.data || p.x.rows != x.rows || p.x.cols != x.cols) return nullptr;
   }
-  return HWY_DYNAMIC_DISPATCH(PackOnce)(x);
+  return HWY_DYNAMIC_DISPATCH(PackOnce)(x, scratch);
 }
 
 }  // namespace
 
-void RunProducts(std::span<const Product> products) {
-  const float* packed = PackShared(products);
-  for (const Product& product : products) RunUnits(product, packed, 0, Units(product));
+void RunProducts(Arena scratch, std::span<const Product> products) {
+  const float* packed = PackShared(products, scratch);
+  for (const Product& product : products) RunUnits(product, packed, scratch, 0, Units(product));
 }
 
-void RunProducts(ThreadPool& pool, std::span<const Product> products) {
+void RunProducts(const OpContext& ctx, Arena shared, std::span<const Product> products) {
   std::int64_t units = 0;
   std::int64_t macs = 0;
   std::int64_t grain = kGrainRows;
@@ -210,17 +211,22 @@ void RunProducts(ThreadPool& pool, std::span<const Product> products) {
     grain = std::min(grain, std::max<std::int64_t>(1, p.x.rows));
     macs += p.x.rows * p.weight.rows * p.weight.cols;
   }
-  const float* packed = PackShared(products);
-  pool.ParallelFor(
-      units, macs < kSerialMacs ? units : grain,
-      [&](std::int64_t begin, std::int64_t end) { RunUnits(products, packed, begin, end); });
+  const float* packed = PackShared(products, shared);
+  ctx.pool.ParallelFor(units, macs < kSerialMacs ? units : grain,
+                       [&](std::int64_t begin, std::int64_t end, int thread) {
+                         RunUnits(products, packed, ctx.scratch.Thread(thread), begin, end);
+                       });
+}
+
+ScratchSize LinearScratch(const OpSizes& sizes) {
+  return ProductScratch(sizes.linear_rows, sizes.linear_cols);
 }
 
 void Linear(const OpContext& ctx, ConstMatrix x, std::span<const LinearPart> parts) {
-  thread_local std::vector<Product> products;
-  products.clear();
-  for (const LinearPart& part : parts) products.push_back({x, part.weight, part.out});
-  RunProducts(ctx.pool, products);
+  std::array<Product, kMaxLinearParts> products;
+  assert(parts.size() <= products.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) products[i] = {x, parts[i].weight, parts[i].out};
+  RunProducts(ctx, ctx.scratch.shared, std::span(products).first(parts.size()));
 }
 
 }  // namespace kv8::simd

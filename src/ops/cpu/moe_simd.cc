@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "ops/cpu/product.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -66,16 +64,15 @@ struct Buffers {
   std::int32_t* expert;  // [T*k]: its expert
   std::int32_t* place;   // [T*k]: its row in input, gate_up and output
   std::int32_t* first;   // [E+1]: where each expert's rows begin
+  Product* products;     // [E+2]: of one step
 };
 
-Buffers MakeBuffers(const MoeConfig& config, std::int64_t rows, std::int64_t dim) {
+Buffers TakeBuffers(Arena& arena, const MoeConfig& config, std::int64_t rows, std::int64_t dim) {
   const std::int64_t routes = rows * config.experts_per_token;
   const std::int64_t width = 2 * config.expert_dim;
   const std::int64_t shared_width = 2 * config.shared_expert_dim;
-  float* next = Scratch(ScratchSlot::kMoe, rows * (config.experts + 1 + shared_width + dim) +
-                                               routes * (2 * dim + width + 1));
   const auto take = [&](std::int64_t r, std::int64_t c) {
-    return Matrix(std::exchange(next, next + r * c), r, c);
+    return Matrix(arena.Take<float>(r * c), r, c);
   };
   Buffers b;
   b.logits = take(rows, config.experts);
@@ -86,10 +83,21 @@ Buffers MakeBuffers(const MoeConfig& config, std::int64_t rows, std::int64_t dim
   b.output = take(routes, dim);
   b.shared_out = take(rows, dim);
   b.p = take(routes, 1).data;
-  b.expert = Scratch<std::int32_t>(ScratchSlot::kMoeRoutes, 2 * routes + config.experts + 1);
-  b.place = b.expert + routes;
-  b.first = b.place + routes;
+  b.expert = arena.Take<std::int32_t>(routes);
+  b.place = arena.Take<std::int32_t>(routes);
+  b.first = arena.Take<std::int32_t>(config.experts + 1);
+  b.products = arena.Take<Product>(config.experts + 2);
   return b;
+}
+
+// What one row's output is the sum of.
+struct Terms {
+  const float** parts;  // [k+1]
+  float* factors;       // [k+1]
+};
+
+Terms TakeTerms(Arena& arena, int k) {
+  return {arena.Take<const float*>(k + 1), arena.Take<float>(k + 1)};
 }
 
 // The k largest logits: experts in ascending order, and their softmax. Ties go to the lower expert.
@@ -119,11 +127,11 @@ void PlaceRoutes(std::int64_t routes, int experts, const Buffers& b) {
   b.first[0] = 0;
 }
 
-void ChooseExperts(const OpContext& ctx, const MoeConfig& config, const MoeWeights& weights,
-                   ConstMatrix x, const Buffers& b) {
+void ChooseExperts(const OpContext& ctx, Arena left, const MoeConfig& config,
+                   const MoeWeights& weights, ConstMatrix x, const Buffers& b) {
   const Product products[] = {{x, weights.router, b.logits},
                               {x, weights.shared_gate, b.shared_gate}};
-  RunProducts(ctx.pool, products);
+  RunProducts(ctx, left, products);
   const std::int64_t k = config.experts_per_token;
   ctx.pool.ParallelFor(x.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
@@ -150,42 +158,39 @@ void ActivateRows(const OpContext& ctx, Matrix gate_up) {
 }
 
 // The chosen experts and the shared one, into output and shared_out.
-void RunExperts(const OpContext& ctx, const MoeConfig& config, const MoeWeights& weights,
-                ConstMatrix x, const Buffers& b) {
-  thread_local std::vector<Product> products;
+void RunExperts(const OpContext& ctx, Arena left, const MoeConfig& config,
+                const MoeWeights& weights, ConstMatrix x, const Buffers& b) {
   const std::int64_t width = config.expert_dim;
   const std::int64_t shared_width = config.shared_expert_dim;
-  products.clear();
+  Product* next = b.products;
   for (std::int64_t e = 0; e < config.experts; ++e) {
     const std::int64_t count = b.first[e + 1] - b.first[e];
     if (count == 0) continue;
-    products.push_back({b.input.Rows(b.first[e], count),
-                        weights.gate_up[static_cast<std::size_t>(e)],
-                        b.gate_up.Rows(b.first[e], count)});
+    *next++ = {b.input.Rows(b.first[e], count), weights.gate_up[static_cast<std::size_t>(e)],
+               b.gate_up.Rows(b.first[e], count)};
   }
-  products.push_back({x, weights.shared_gate_proj, b.shared.Cols(0, shared_width)});
-  products.push_back({x, weights.shared_up_proj, b.shared.Cols(shared_width, shared_width)});
-  RunProducts(ctx.pool, products);
+  *next++ = {x, weights.shared_gate_proj, b.shared.Cols(0, shared_width)};
+  *next++ = {x, weights.shared_up_proj, b.shared.Cols(shared_width, shared_width)};
+  RunProducts(ctx, left, {b.products, next});
 
   ActivateRows(ctx, b.gate_up);
   ActivateRows(ctx, b.shared);
 
-  products.clear();
+  next = b.products;
   for (std::int64_t e = 0; e < config.experts; ++e) {
     const std::int64_t count = b.first[e + 1] - b.first[e];
     if (count == 0) continue;
-    products.push_back({b.gate_up.Rows(b.first[e], count).Cols(0, width),
-                        weights.down[static_cast<std::size_t>(e)],
-                        b.output.Rows(b.first[e], count)});
+    *next++ = {b.gate_up.Rows(b.first[e], count).Cols(0, width),
+               weights.down[static_cast<std::size_t>(e)], b.output.Rows(b.first[e], count)};
   }
-  products.push_back({b.shared.Cols(0, shared_width), weights.shared_down_proj, b.shared_out});
-  RunProducts(ctx.pool, products);
+  *next++ = {b.shared.Cols(0, shared_width), weights.shared_down_proj, b.shared_out};
+  RunProducts(ctx, left, {b.products, next});
 }
 
 void Combine(const OpContext& ctx, int k, const Buffers& b, Matrix out) {
-  ctx.pool.ParallelFor(out.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-    const float** parts = Scratch<const float*>(ScratchSlot::kMoeParts, k + 1);
-    float* factors = Scratch(ScratchSlot::kMoeFactors, k + 1);
+  ctx.pool.ParallelFor(out.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    Arena scratch = ctx.scratch.Thread(thread);
+    const auto [parts, factors] = TakeTerms(scratch, k);
     for (std::int64_t t = begin; t < end; ++t) {
       for (int i = 0; i < k; ++i) {
         parts[i] = b.output.row(b.place[t * k + i]).data();
@@ -200,12 +205,32 @@ void Combine(const OpContext& ctx, int k, const Buffers& b, Matrix out) {
 
 }  // namespace
 
+ScratchSize MoeScratch(const OpSizes& sizes) {
+  const MoeConfig& moe = sizes.moe;
+  if (moe.experts == 0) return {};
+  const std::int64_t widest =
+      std::max<std::int64_t>({sizes.hidden, moe.expert_dim, moe.shared_expert_dim});
+  ScratchSize most;
+  for (const std::int64_t rows : MostRows(sizes.rows)) {
+    Arena shared, thread;
+    TakeBuffers(shared, moe, rows, sizes.hidden);
+    TakePackedRows(shared, rows, sizes.hidden);  // the experts' products have no x in common
+    TakePanel(thread, rows, widest);
+    most.Cover({shared.bytes(), thread.bytes()});
+  }
+  Arena thread;
+  TakeTerms(thread, moe.experts_per_token);
+  most.Cover({0, thread.bytes()});
+  return most;
+}
+
 void Moe(const OpContext& ctx, const MoeConfig& config, const MoeWeights& weights, ConstMatrix x,
          Matrix out) {
   if (x.rows == 0) return;
-  const Buffers buffers = MakeBuffers(config, x.rows, x.cols);
-  ChooseExperts(ctx, config, weights, x, buffers);
-  RunExperts(ctx, config, weights, x, buffers);
+  Arena shared = ctx.scratch.shared;
+  const Buffers buffers = TakeBuffers(shared, config, x.rows, x.cols);
+  ChooseExperts(ctx, shared, config, weights, x, buffers);
+  RunExperts(ctx, shared, config, weights, x, buffers);
   Combine(ctx, config.experts_per_token, buffers, out);
 }
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -63,7 +63,23 @@ std::int64_t RowGrain(std::int64_t row_elements) {
   return std::max<std::int64_t>(1, kSerialElements / std::max<std::int64_t>(1, row_elements));
 }
 
+// Cosines and sines of one position.
+struct Angles {
+  float* cosines;  // [half]
+  float* sines;    // [half]
+};
+
+Angles TakeAngles(Arena& arena, std::int64_t half) {
+  return {arena.Take<float>(half), arena.Take<float>(half)};
+}
+
 }  // namespace
+
+ScratchSize HeadNormRopeScratch(const OpSizes& sizes) {
+  Arena thread;
+  TakeAngles(thread, sizes.qsa.rotary_dim / 2);
+  return {0, thread.bytes()};
+}
 
 void GroupedRmsNorm(const OpContext& ctx, ConstMatrix x, std::span<const float> gain, int groups,
                     float eps, Matrix out) {
@@ -80,10 +96,10 @@ void ApplyHeadNormRope(const OpContext& ctx, ConstMatrix x, int heads, std::int6
                        const HeadNormRope& rope, std::span<const std::int64_t> positions,
                        Matrix out) {
   const auto heads_of_row = HWY_DYNAMIC_DISPATCH(NormRotateHeads);
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
+  const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
     const std::size_t half = rope.inv_freq.size();
-    float* cosines = Scratch(ScratchSlot::kRope, static_cast<std::int64_t>(2 * half));
-    float* sines = cosines + half;
+    Arena scratch = ctx.scratch.Thread(thread);
+    const auto [cosines, sines] = TakeAngles(scratch, static_cast<std::int64_t>(half));
     for (std::int64_t t = begin; t < end; ++t) {
       const auto position = static_cast<float>(positions[static_cast<std::size_t>(t)]);
       for (std::size_t j = 0; j < half; ++j) {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "ops/cpu/product.h"
 #include "ops/cpu/rows.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 #include "ops/cpu/weight_row.h"
 
@@ -75,12 +74,10 @@ struct Buffers {
   float* taps;        // [kernel,W]
 };
 
-Buffers MakeBuffers(const PleConfig& config, std::int64_t rows, std::int64_t width,
+Buffers TakeBuffers(Arena& arena, const PleConfig& config, std::int64_t rows, std::int64_t width,
                     std::int64_t dim) {
-  float* next = Scratch(ScratchSlot::kPle,
-                        rows * (config.embed_dim + 2 * width + dim) + config.conv_kernel * width);
   const auto take = [&](std::int64_t r, std::int64_t c) {
-    return Matrix(std::exchange(next, next + r * c), r, c);
+    return Matrix(arena.Take<float>(r * c), r, c);
   };
   Buffers b;
   b.embedding = take(rows, config.embed_dim);
@@ -89,6 +86,27 @@ Buffers MakeBuffers(const PleConfig& config, std::int64_t rows, std::int64_t wid
   b.normalised = take(rows, width);
   b.taps = take(config.conv_kernel, width).data;
   return b;
+}
+
+// Buffers of one token's table rows.
+struct LookUpBuffers {
+  std::span<std::int64_t> rows;  // [heads]
+  std::span<TokenId> window;     // [ngram_size]
+};
+
+LookUpBuffers TakeLookUp(Arena& arena, const PleConfig& config) {
+  const auto heads = static_cast<std::size_t>(config.heads());
+  const auto length = static_cast<std::size_t>(config.ngram_size);
+  return {{arena.Take<std::int64_t>(config.heads()), heads},
+          {arena.Take<TokenId>(config.ngram_size), length}};
+}
+
+float* TakeQuery(Arena& arena, std::int64_t width) {
+  return arena.Take<float>(width);
+}
+
+const float** TakeColumns(Arena& arena, int kernel) {
+  return arena.Take<const float*>(kernel);
 }
 
 // The last `window.size()` ids of the sequence, up to row i of the slice.
@@ -123,13 +141,9 @@ std::span<const TokenId> SliceIds(std::span<const TokenId> ids, const PleSlice& 
 
 void LookUpRows(const OpContext& ctx, const PleConfig& config, const PleWeights& weights,
                 std::span<const TokenId> ids, std::span<const PleSlice> slices, Matrix embedding) {
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
-    const auto length = static_cast<std::size_t>(config.ngram_size);
-    const auto heads = static_cast<std::size_t>(config.heads());
-    const std::span rows(
-        Scratch<std::int64_t>(ScratchSlot::kPleWorker, static_cast<std::int64_t>(heads + length)),
-        heads);
-    const std::span window(reinterpret_cast<TokenId*>(rows.data() + heads), length);
+  const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
+    Arena scratch = ctx.scratch.Thread(thread);
+    const auto [rows, window] = TakeLookUp(scratch, config);
     for (std::int64_t i = begin; i < end; ++i) {
       const SliceRow<PleSlice> at = FindRow(slices, i);
       FillWindow(at.slice->context, SliceIds(ids, *at.slice), at.offset, window);
@@ -141,8 +155,9 @@ void LookUpRows(const OpContext& ctx, const PleConfig& config, const PleWeights&
 
 void Gate(const OpContext& ctx, const PleWeights& weights, int count, float eps,
           ConstMatrix streams, const Buffers& b) {
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
-    float* query = Scratch(ScratchSlot::kPleWorker, streams.cols);
+  const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
+    Arena scratch = ctx.scratch.Thread(thread);
+    float* query = TakeQuery(scratch, streams.cols);
     for (std::int64_t t = begin; t < end; ++t) {
       float* gated = b.gated.row(t).data();
       HWY_DYNAMIC_DISPATCH(GateRow)
@@ -168,8 +183,9 @@ void ConvolveRows(const OpContext& ctx, const PleConfig& config, std::span<const
   const int kernel = config.conv_kernel;
   const std::int64_t width = streams.cols;
   const std::int64_t history = std::int64_t{kernel - 1} * config.ngram_size;
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
-    const float** columns = Scratch<const float*>(ScratchSlot::kPleWorker, kernel);
+  const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
+    Arena scratch = ctx.scratch.Thread(thread);
+    const float** columns = TakeColumns(scratch, kernel);
     for (std::int64_t i = begin; i < end; ++i) {
       const SliceRow<PleSlice> row = FindRow(slices, i);
       for (int j = 0; j < kernel; ++j) {
@@ -206,14 +222,35 @@ void UpdateState(const PleSlice& slice, std::span<const TokenId> ids, ConstMatri
 
 }  // namespace
 
+ScratchSize PleScratch(const OpSizes& sizes) {
+  if (!sizes.ple) return {};
+  const std::int64_t width = sizes.streams * sizes.hidden;
+  ScratchSize most;
+  for (const std::int64_t rows : MostRows(sizes.rows)) {
+    Arena shared, thread;
+    TakeBuffers(shared, *sizes.ple, rows, width, sizes.hidden);
+    TakePackedRows(shared, rows, sizes.ple->embed_dim);
+    TakePanel(thread, rows, sizes.ple->embed_dim);
+    most.Cover({shared.bytes(), thread.bytes()});
+  }
+  Arena rows, query, columns;
+  TakeLookUp(rows, *sizes.ple);
+  TakeQuery(query, width);
+  TakeColumns(columns, sizes.ple->conv_kernel);
+  most.Cover({0, std::max({rows.bytes(), query.bytes(), columns.bytes()})});
+  return most;
+}
+
 void Ple(const OpContext& ctx, const PleConfig& config, const PleWeights& weights,
          std::span<const TokenId> ids, std::span<const PleSlice> slices, int stream_count,
          float eps, Matrix streams) {
-  const Buffers b = MakeBuffers(config, streams.rows, streams.cols, streams.cols / stream_count);
+  Arena shared = ctx.scratch.shared;
+  const Buffers b =
+      TakeBuffers(shared, config, streams.rows, streams.cols, streams.cols / stream_count);
   LookUpRows(ctx, config, weights, ids, slices, b.embedding);
   const Product products[] = {{b.embedding, weights.key, b.gated},
                               {b.embedding, weights.value, b.value}};
-  RunProducts(ctx.pool, products);
+  RunProducts(ctx, shared, products);
   Gate(ctx, weights, stream_count, eps, streams, b);
   TransposeTaps(weights.conv, config.conv_kernel, streams.cols, b.taps);
   ConvolveRows(ctx, config, slices, b, streams);

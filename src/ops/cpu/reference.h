@@ -8,6 +8,7 @@
 #include "ops/linear.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
+#include "ops/op_sizes.h"
 #include "ops/ple.h"
 #include "ops/qsa.h"
 
@@ -28,5 +29,10 @@ IndexStoreFn IndexStore;
 SelectBlocksFn SelectBlocks;
 SparseAttentionFn SparseAttention;
 MoeFn Moe;
+
+/// They allocate what they need: nobody runs them for speed or size.
+inline ScratchSize PlanScratch(const OpSizes&) {
+  return {};
+}
 
 }  // namespace kv8::reference

@@ -15,7 +15,7 @@
 #include "base/checked.h"
 #include "hwy/highway.h"
 #include "ops/cpu/linear_kernels-inl.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 #include "ops/cpu/top_blocks.h"
 
@@ -45,13 +45,28 @@ void SumHeads(const float* HWY_RESTRICT dots, std::int64_t heads, std::int64_t c
   if (to == whole) std::copy_n(whole, cols, scores);
 }
 
+/// A panel of keys and its dot products with the queries of some rows.
+struct PanelBuffers {
+  float* packed;  // [dim,kPanel]
+  float* dots;    // [dot rows,kPanel]
+};
+
+std::int64_t DotRows(std::int64_t rows, std::int64_t heads) {
+  return std::min(kDotRows, rows) * heads;
+}
+
+PanelBuffers TakePanelBuffers(Arena& arena, std::int64_t rows, std::int64_t heads,
+                              std::int64_t dim) {
+  return {arena.Take<float>(dim * kPanel), arena.Take<float>(DotRows(rows, heads) * kPanel)};
+}
+
 template <class Element>
-void ScoreKeys(const std::byte* keys, ConstMatrix iq, Matrix scores) {
+void ScoreKeys(const std::byte* keys, ConstMatrix iq, Arena scratch, Matrix scores) {
   const std::int64_t heads = iq.rows / scores.rows;
   const std::int64_t dim = iq.cols;
-  const std::int64_t dot_rows = std::min(kDotRows, scores.rows) * heads;
-  float* const packed = Scratch(ScratchSlot::kSelectWorker, (dim + dot_rows) * kPanel);
-  const Matrix dots(packed + dim * kPanel, dot_rows, scores.cols, kPanel);
+  const PanelBuffers b = TakePanelBuffers(scratch, scores.rows, heads, dim);
+  float* const packed = b.packed;
+  const Matrix dots(b.dots, DotRows(scores.rows, heads), scores.cols, kPanel);
   PackPanel<Element>(keys, dim, static_cast<int>(scores.cols), packed);
   Ahead ahead = NextPanel<Element>(keys, dim);
   for (std::int64_t t = 0; t < scores.rows; t += kDotRows) {
@@ -87,9 +102,10 @@ float CommonFloor(const float* HWY_RESTRICT scores, std::int64_t count, std::int
 
 /// scores[t,b] of the keys [first, first + scores.cols), which lie together in one page.
 ///   iq [rows*heads, index_dim] | scores [rows, at most kPanel]
-void ScorePanel(const IndexPages& index, std::int64_t first, ConstMatrix iq, Matrix scores) {
-  if (index.layout.fp32) return ScoreKeys<F32Element>(index.At(first), iq, scores);
-  ScoreKeys<F16Element>(index.At(first), iq, scores);
+void ScorePanel(const IndexPages& index, std::int64_t first, ConstMatrix iq, Arena scratch,
+                Matrix scores) {
+  if (index.layout.fp32) return ScoreKeys<F32Element>(index.At(first), iq, scratch, scores);
+  ScoreKeys<F16Element>(index.At(first), iq, scratch, scores);
 }
 
 /// The best `budget` of the scores, ascending. scores[count ..] up to a vector is readable.
@@ -145,9 +161,17 @@ struct RowGroup {
   }
 };
 
-std::int64_t GroupRows(const QsaConfig& config, const QsaSlice& slice) {
-  const std::int64_t blocks = (slice.first_position + slice.row_count) / config.block_tokens;
+std::int64_t GroupRows(std::int64_t blocks) {
   return std::clamp(kGroupScores / std::max<std::int64_t>(1, blocks), kLeastGroupRows, kGroupRows);
+}
+
+std::int64_t GroupRows(const QsaConfig& config, const QsaSlice& slice) {
+  return GroupRows((slice.first_position + slice.row_count) / config.block_tokens);
+}
+
+/// Whether so many groups are shared out; else each one's work is.
+bool SharesGroups(std::int64_t groups, int threads) {
+  return groups >= 2 * threads;
 }
 
 std::int64_t GroupCount(const QsaConfig& config, const QsaSlice& slice) {
@@ -162,7 +186,7 @@ RowGroup FindGroup(const QsaConfig& config, std::span<const QsaSlice> slices, st
   return {&*slice, index * rows, std::min(rows, slice->row_count - index * rows)};
 }
 
-/// One group's work and its buffers, in the scratch of the thread that made it.
+/// One group's work and its buffers.
 struct ScoreTask {
   const IndexPages* index;
   ConstMatrix iq;  // [rows*heads,index_dim]
@@ -174,19 +198,29 @@ struct ScoreTask {
   }
 };
 
-ScoreTask MakeTask(const QsaConfig& config, ConstMatrix iq, const RowGroup& group) {
-  const std::int64_t blocks = group.Complete(config, group.rows - 1);
+struct GroupBuffers {
+  float* queries;  // [rows*heads,index_dim]
+  Matrix scores;   // [rows,blocks]
+};
+
+GroupBuffers TakeGroup(Arena& arena, const QsaConfig& config, std::int64_t rows,
+                       std::int64_t blocks) {
   const std::int64_t stride = RoundUp(blocks, kAlign);
-  const std::int64_t queries = RoundUp(group.rows * iq.cols, kAlign);
-  float* const p = Scratch(ScratchSlot::kSelect, queries + group.rows * stride);
-  for (std::int64_t t = 0; t < group.rows; ++t) {
-    std::copy_n(iq.row(group.row() + t).data(), iq.cols, p + t * iq.cols);
-  }
-  return {&group.slice->index, ConstMatrix(p, group.rows * config.index_heads, config.index_dim),
-          Matrix(p + queries, group.rows, blocks, stride)};
+  return {arena.Take<float>(rows * config.index_heads * config.index_dim),
+          Matrix(arena.Take<float>(rows * stride), rows, blocks, stride)};
 }
 
-void ScorePanels(const ScoreTask& task, std::int64_t begin, std::int64_t end) {
+ScoreTask MakeTask(const QsaConfig& config, ConstMatrix iq, const RowGroup& group, Arena& scratch) {
+  const GroupBuffers b =
+      TakeGroup(scratch, config, group.rows, group.Complete(config, group.rows - 1));
+  for (std::int64_t t = 0; t < group.rows; ++t) {
+    std::copy_n(iq.row(group.row() + t).data(), iq.cols, b.queries + t * iq.cols);
+  }
+  return {&group.slice->index,
+          ConstMatrix(b.queries, group.rows * config.index_heads, config.index_dim), b.scores};
+}
+
+void ScorePanels(const ScoreTask& task, Arena scratch, std::int64_t begin, std::int64_t end) {
   const std::int64_t page_keys = task.index->layout.keys_per_block;
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t in_page = i % task.panels_per_page() * kPanelKeys;
@@ -194,24 +228,33 @@ void ScorePanels(const ScoreTask& task, std::int64_t begin, std::int64_t end) {
     const std::int64_t keys = std::min({kPanelKeys, page_keys - in_page, task.scores.cols - first});
     if (keys <= 0) return;  // the last page ends before its last panels
     HWY_DYNAMIC_DISPATCH(ScorePanel)
-    (*task.index, first, task.iq, task.scores.Cols(first, keys));
+    (*task.index, first, task.iq, scratch, task.scores.Cols(first, keys));
   }
 }
 
-std::int32_t Take(std::span<const float> scores, std::int64_t budget, std::int32_t* out) {
-  const std::int64_t sets = RoundUp(2 * budget, kAlign);
-  float* const maxima = Scratch(ScratchSlot::kSelectWorker, sets + 4 * budget);
-  const std::span keys(reinterpret_cast<std::int64_t*>(maxima + sets),
-                       static_cast<std::size_t>(2 * budget));
-  TopBlocks top(keys, budget);
-  return HWY_DYNAMIC_DISPATCH(TakeBest)(scores.data(), static_cast<std::int64_t>(scores.size()),
-                                        budget, maxima, top, out);
+/// Buffers of one row's choice.
+struct ChoiceBuffers {
+  float* maxima;       // [2*budget, rounded up]
+  std::int64_t* keys;  // [2*budget]
+};
+
+ChoiceBuffers TakeChoice(Arena& arena, std::int64_t budget) {
+  return {arena.Take<float>(RoundUp(2 * budget, kAlign)), arena.Take<std::int64_t>(2 * budget)};
 }
 
-/// Selects for all rows of a group; `loop` runs its loops, here or on all threads.
+std::int32_t Choose(std::span<const float> scores, std::int64_t budget, Arena scratch,
+                    std::int32_t* out) {
+  const ChoiceBuffers b = TakeChoice(scratch, budget);
+  TopBlocks top({b.keys, static_cast<std::size_t>(2 * budget)}, budget);
+  return HWY_DYNAMIC_DISPATCH(TakeBest)(scores.data(), static_cast<std::int64_t>(scores.size()),
+                                        budget, b.maxima, top, out);
+}
+
+/// Selects for all rows of a group; `loop` runs its loops, here or on all threads, and gives them
+/// scratch beside the group's own.
 template <class Loop>
 void SelectGroup(const Loop& loop, const QsaConfig& config, ConstMatrix iq, RowGroup group,
-                 const BlockSelection& selection) {
+                 Arena scratch, const BlockSelection& selection) {
   const std::int64_t budget = config.budget_blocks;
   const auto out = [&](std::int64_t row) { return selection.blocks.data() + row * budget; };
   // Later rows have more blocks: those within the budget come first.
@@ -221,15 +264,16 @@ void SelectGroup(const Loop& loop, const QsaConfig& config, ConstMatrix iq, RowG
     selection.counts[static_cast<std::size_t>(group.row())] = complete;
   }
   if (group.rows == 0) return;
-  const ScoreTask task = MakeTask(config, iq, group);
-  loop(task.panels(), kPanelGrain,
-       [&](std::int64_t begin, std::int64_t end) { ScorePanels(task, begin, end); });
-  loop(group.rows, 1, [&](std::int64_t begin, std::int64_t end) {
+  const ScoreTask task = MakeTask(config, iq, group, scratch);
+  loop(scratch, task.panels(), kPanelGrain, [&](Arena left, std::int64_t begin, std::int64_t end) {
+    ScorePanels(task, left, begin, end);
+  });
+  loop(scratch, group.rows, 1, [&](Arena left, std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const auto complete = static_cast<std::size_t>(group.Complete(config, t));
       const std::int64_t row = group.row() + t;
       selection.counts[static_cast<std::size_t>(row)] =
-          Take(task.scores.row(t).first(complete), budget, out(row));
+          Choose(task.scores.row(t).first(complete), budget, left, out(row));
     }
   });
 }
@@ -240,28 +284,58 @@ std::int64_t FoldedIndex(std::int64_t i, std::int64_t count) {
   return i % 2 == 0 ? i / 2 : count - 1 - i / 2;
 }
 
+/// What one thread takes for a group of `rows`, beside the group's buffers.
+std::int64_t ThreadBytes(const QsaConfig& config, std::int64_t rows) {
+  Arena panel, choice;
+  HWY_NAMESPACE::TakePanelBuffers(panel, rows, config.index_heads, config.index_dim);
+  TakeChoice(choice, config.budget_blocks);
+  return std::max(panel.bytes(), choice.bytes());
+}
+
 }  // namespace
+
+ScratchSize SelectBlocksScratch(const OpSizes& sizes) {
+  const std::int64_t others = std::max<std::int64_t>(0, std::min(sizes.sequences, sizes.rows) - 1);
+  ScratchSize most;
+  for (std::int64_t rows = 1; rows <= std::min(sizes.rows, kGroupRows); ++rows) {
+    // The longest context that leaves a group so many rows.
+    const std::int64_t blocks = rows <= kLeastGroupRows
+                                    ? sizes.sequence_blocks
+                                    : std::min(sizes.sequence_blocks, kGroupScores / rows);
+    if (blocks <= sizes.qsa.budget_blocks) continue;  // all are selected
+    Arena group;
+    TakeGroup(group, sizes.qsa, rows, blocks);
+    const std::int64_t thread = ThreadBytes(sizes.qsa, rows);
+    most.Cover({group.bytes(), thread});
+    const std::int64_t groups = others + CeilDiv(sizes.rows - others, GroupRows(blocks));
+    if (SharesGroups(groups, sizes.threads)) most.Cover({0, group.bytes() + thread});
+  }
+  return most;
+}
 
 void SelectBlocks(const OpContext& ctx, const QsaConfig& config, ConstMatrix iq,
                   std::span<const QsaSlice> slices, const BlockSelection& selection) {
   std::int64_t groups = 0;
   for (const QsaSlice& slice : slices) groups += GroupCount(config, slice);
-  if (groups < 2 * ctx.pool.size()) {  // too few to share: each group's work is cut instead
-    const auto loop = [&](std::int64_t count, std::int64_t grain, const auto& body) {
-      ctx.pool.ParallelFor(count, grain, body);
+  if (!SharesGroups(groups, ctx.pool.size())) {
+    const auto loop = [&](Arena, std::int64_t count, std::int64_t grain, const auto& body) {
+      ctx.pool.ParallelFor(count, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+        body(ctx.scratch.Thread(thread), begin, end);
+      });
     };
     for (std::int64_t i = 0; i < groups; ++i) {
-      SelectGroup(loop, config, iq, FindGroup(config, slices, i), selection);
+      const RowGroup group = FindGroup(config, slices, i);
+      SelectGroup(loop, config, iq, group, ctx.scratch.shared, selection);
     }
     return;
   }
-  const auto inline_loop = [](std::int64_t count, std::int64_t, const auto& body) {
-    body(std::int64_t{0}, count);
+  const auto inline_loop = [](Arena left, std::int64_t count, std::int64_t, const auto& body) {
+    body(left, std::int64_t{0}, count);
   };
-  ctx.pool.ParallelFor(groups, 1, [&](std::int64_t begin, std::int64_t end) {
+  ctx.pool.ParallelFor(groups, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t i = begin; i < end; ++i) {
       const RowGroup group = FindGroup(config, slices, FoldedIndex(i, groups));
-      SelectGroup(inline_loop, config, iq, group, selection);
+      SelectGroup(inline_loop, config, iq, group, ctx.scratch.Thread(thread), selection);
     }
   });
 }

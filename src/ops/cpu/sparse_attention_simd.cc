@@ -16,7 +16,7 @@
 
 #include "base/checked.h"
 #include "ops/cpu/rows.h"
-#include "ops/cpu/scratch.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 
 namespace kv8::simd {
@@ -32,7 +32,8 @@ struct AttentionTask {
   const float* q;     // [heads,head_dim], contiguous
   const float* gate;  // head h at h * gate_head_stride
   std::int64_t gate_head_stride;
-  float* out;                           // [heads,head_dim], contiguous
+  float* out;  // [heads,head_dim], contiguous
+  Arena scratch;
   const AttentionTask* next = nullptr;  // what the thread does after it
 
   std::int64_t head_dim() const { return pages->layout.head_dim; }
@@ -71,25 +72,29 @@ void LocateTokens(const AttentionTask& task, KvSide side, std::int64_t count,
   std::fill(at, end, at[-1]);
 }
 
-AttentionBuffers MakeBuffers(const AttentionTask& task) {
+AttentionBuffers TakeBuffers(Arena& arena, std::int64_t heads, std::int64_t head_dim,
+                             std::int64_t tokens) {
   AttentionBuffers b;
-  b.dim = RoundUp(task.head_dim(), kRowAlign);
-  b.stride = RoundUp(task.tokens(), kRowAlign);
-  float* p = Scratch(ScratchSlot::kAttention,
-                     (2 * task.heads + kTileTokens) * b.dim + task.heads * b.stride);
-  b.q = p;
-  b.sum = b.q + task.heads * b.dim;
-  b.tile = b.sum + task.heads * b.dim;
-  b.scores = b.tile + kTileTokens * b.dim;
+  b.dim = RoundUp(head_dim, kRowAlign);
+  b.stride = RoundUp(tokens, kRowAlign);
+  b.q = arena.Take<float>(2 * heads * b.dim);
+  b.sum = b.q + heads * b.dim;
+  b.tile = arena.Take<float>(kTileTokens * b.dim);
+  b.scores = arena.Take<float>(heads * b.stride);
+  b.key = arena.Take<const std::byte*>(2 * b.stride + kPrefetchTokens);
+  b.value = b.key + b.stride;
+  b.next = b.value + b.stride;
+  b.row = arena.Take<const std::byte*>(kTileTokens);
+  return b;
+}
+
+AttentionBuffers MakeBuffers(const AttentionTask& task) {
+  Arena scratch = task.scratch;
+  const AttentionBuffers b = TakeBuffers(scratch, task.heads, task.head_dim(), task.tokens());
   std::fill_n(b.q, 2 * task.heads * b.dim, 0.0f);
   for (std::int64_t h = 0; h < task.heads; ++h) {
     std::copy_n(task.q + h * task.head_dim(), task.head_dim(), b.q + h * b.dim);
   }
-  b.key = Scratch<const std::byte*>(ScratchSlot::kAttentionTokens,
-                                    2 * b.stride + kPrefetchTokens + kTileTokens);
-  b.value = b.key + b.stride;
-  b.next = b.value + b.stride;
-  b.row = b.next + kPrefetchTokens;
   LocateTokens(task, KvSide::kKey, b.stride, b.key);
   LocateTokens(task, KvSide::kValue, b.stride, b.value);
   if (task.next != nullptr) {
@@ -218,12 +223,22 @@ namespace kv8::simd {
 
 HWY_EXPORT(RunAttention);
 
+ScratchSize SparseAttentionScratch(const OpSizes& sizes) {
+  const QsaConfig& qsa = sizes.qsa;
+  if (qsa.kv_heads == 0) return {};
+  // Every selected block is whole, the open one lacks a token at least.
+  const std::int64_t tokens = std::int64_t{qsa.budget_blocks + 1} * qsa.block_tokens - 1;
+  Arena thread;
+  HWY_NAMESPACE::TakeBuffers(thread, qsa.query_heads / qsa.kv_heads, qsa.head_dim, tokens);
+  return {0, thread.bytes()};
+}
+
 void SparseAttention(const OpContext& ctx, const QsaConfig& config, ConstMatrix q, ConstMatrix gate,
                      std::int64_t gate_head_stride, std::span<const QsaSlice> slices,
                      const BlockSelection& selection, Matrix out) {
   const auto run = HWY_DYNAMIC_DISPATCH(RunAttention);
   const auto budget = static_cast<std::size_t>(config.budget_blocks);
-  const auto make_task = [&](std::int64_t i) {
+  const auto make_task = [&](std::int64_t i, int thread) {
     const SliceRow<QsaSlice> at = FindRow(slices, i / config.kv_heads);
     const std::int64_t row = at.row();
     const auto t = static_cast<std::size_t>(row);
@@ -240,12 +255,13 @@ void SparseAttention(const OpContext& ctx, const QsaConfig& config, ConstMatrix 
     task.gate = gate.data + row * gate.stride + head * gate_head_stride;
     task.gate_head_stride = gate_head_stride;
     task.out = out.row(row).data() + head * config.head_dim;
+    task.scratch = ctx.scratch.Thread(thread);
     return task;
   };
-  const auto body = [&](std::int64_t begin, std::int64_t end) {
-    AttentionTask task = make_task(begin);
+  const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
+    AttentionTask task = make_task(begin, thread);
     for (std::int64_t i = begin + 1; i < end; ++i) {
-      const AttentionTask next = make_task(i);
+      const AttentionTask next = make_task(i, thread);
       task.next = &next;
       run(task);
       task = next;

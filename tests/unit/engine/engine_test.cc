@@ -122,6 +122,7 @@ TEST(Engine, TakesWhatThePlanSays) {
   const auto engine = MakeEngine(options);
   EXPECT_EQ(plan->total(), engine->memory().total());
   EXPECT_EQ(plan->activations, engine->memory().activations);
+  EXPECT_EQ(plan->scratch, engine->memory().scratch);
   EXPECT_EQ(plan->kv + plan->draft_kv, engine->kv_cache().bytes);
   EXPECT_EQ(plan->index + plan->draft_index, engine->kv_cache().index_bytes);
   // A GPU has a slot more, which stays empty, and arrays start at whole lines.

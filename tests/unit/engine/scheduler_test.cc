@@ -201,6 +201,7 @@ class Simulation {
 
   void CheckOwners() {
     std::set<int> slots;
+    std::int64_t preempted = 0;
     std::int64_t held = scheduler_.tree().blocks();
     for (const auto& record : live_) {
       const Sequence& sequence = *record->sequences.front();
@@ -210,8 +211,11 @@ class Simulation {
       } else {
         EXPECT_TRUE(sequence.blocks.empty());
         EXPECT_EQ(sequence.slot, -1);
+        preempted += sequence.stage == Stage::kPreempted ? 1 : 0;
       }
     }
+    EXPECT_LE(preempted, Scheduler::MaxPreempted(limits_));
+    EXPECT_LE(preempted + std::ssize(slots), limits_.max_num_seqs) << "started too early";
     const BlockPool& pool = scheduler_.blocks();
     std::int64_t holders = 0;
     std::int64_t in_use = 0;

@@ -12,6 +12,7 @@ void ExpectEqual(const ExecutorMemory& planned, const ExecutorMemory& taken) {
   EXPECT_EQ(planned.states, taken.states);
   EXPECT_EQ(planned.rollback, taken.rollback);
   EXPECT_EQ(planned.activations, taken.activations);
+  EXPECT_EQ(planned.scratch, taken.scratch);
 }
 
 TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
@@ -29,6 +30,7 @@ TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
     const auto executor = CreateExecutor(DeviceKind::kCpu, model, limits);
     ASSERT_TRUE(executor.ok()) << executor.error().ToString();
     ExpectEqual(planned, (*executor)->memory());
+    EXPECT_GT(planned.scratch, 140 << 20);
     EXPECT_EQ(planned.states, 2 * StateLayout::For(spec, with_draft).bytes());
   }
 }

@@ -6,7 +6,10 @@
 #include <limits>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/owned_weights.h"
 #include "unit/ops/random_values.h"
@@ -83,7 +86,7 @@ struct Case {
                        {b.data(), rows, heads},
                        {a.data(), rows, heads}};
     ThreadPool pool(threads);
-    gdn({pool}, config, weights, in, slices, kEps, Matrix(out.data(), rows, width));
+    gdn(test::ContextOf(pool), config, weights, in, slices, kEps, Matrix(out.data(), rows, width));
   }
 
   GdnConfig config;
@@ -190,6 +193,12 @@ TEST(Gdn, NaNStaysInItsSequence) {
   EXPECT_TRUE(std::isnan(expected.out[2 * 256 + 3 * 32]));
   EXPECT_FALSE(std::isnan(expected.out[2 * 256 + 4 * 32]));
   EXPECT_FALSE(std::isnan(expected.out[5 * 256 + 3 * 32]));
+}
+
+TEST(Gdn, TakesThePlannedScratchExactly) {
+  const GdnConfig config{2, 4, 24, 40, 4};
+  const Case test(config, {19});
+  test::ExpectExactScratch(simd::GdnScratch({.gdn = config}), [&] { test.Run(simd::GdnDecode); });
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/owned_weights.h"
@@ -32,7 +35,8 @@ struct Case {
     const Matrix gates(out.data() + rows * dim, rows, count);
     ThreadPool pool(threads);
     const ConstMatrix in(streams.data(), rows, count * dim);
-    mix({pool}, in.Rows(first, rows - first), weights, count, 1e-6f, x.Rows(first, rows - first),
+    mix(test::ContextOf(pool), in.Rows(first, rows - first), weights, count, 1e-6f,
+        x.Rows(first, rows - first),
         weights.inject.empty() ? Matrix() : gates.Rows(first, rows - first));
     return out;
   }
@@ -90,8 +94,8 @@ TEST(HyperCombine, MatchesTheOracle) {
       const auto run = [&](HyperCombineFn& combine, int threads) {
         std::vector<float> streams = start;
         ThreadPool pool(threads);
-        combine({pool}, ConstMatrix(y.data(), rows, dim), ConstMatrix(inject.data(), rows, 4),
-                Matrix(streams.data(), rows, 4 * dim));
+        combine(test::ContextOf(pool), ConstMatrix(y.data(), rows, dim),
+                ConstMatrix(inject.data(), rows, 4), Matrix(streams.data(), rows, 4 * dim));
         return streams;
       };
       const std::vector<float> expected = run(reference::HyperCombine, 1);
@@ -102,6 +106,16 @@ TEST(HyperCombine, MatchesTheOracle) {
       });
     }
   }
+}
+
+/// Few rows take from the calling thread's, pieces of more from each thread's.
+TEST(HyperMix, TakesThePlannedScratchExactly) {
+  const Case few(7, 4, 24, 8), many(130, 4, 24, 8);
+  const OpSizes sizes{.rows = 130, .hidden = 24, .streams = 4, .lowrank = 8};
+  test::ExpectExactScratch(simd::HyperMixScratch(sizes), [&] {
+    few.Mix(simd::HyperMix, 1);
+    many.Mix(simd::HyperMix, 1);
+  });
 }
 
 }  // namespace

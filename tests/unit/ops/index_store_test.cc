@@ -4,7 +4,10 @@
 #include <cmath>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/paged_sequence.h"
 #include "unit/ops/random_values.h"
@@ -33,7 +36,8 @@ PagedSequence StoreTokens(IndexStoreFn& store, const QsaConfig& config, KvDType 
   ThreadPool pool(2);
   for (std::int64_t t = 0; t < tokens; t += step) {
     const QsaSlice slice = sequence.Slice(t, std::min(step, tokens - t), t);
-    store({pool}, config, ConstMatrix(raw.data(), tokens, config.index_dim), rope, {&slice, 1});
+    store(test::ContextOf(pool), config, ConstMatrix(raw.data(), tokens, config.index_dim), rope,
+          {&slice, 1});
   }
   return sequence;
 }
@@ -75,6 +79,22 @@ TEST(IndexStore, OpenBlockIsNotStored) {
   PagedSequence sequence = StoreTokens(simd::IndexStore, config, KvDType::kFp16, 7, 7);
   const std::byte* const open = sequence.Slice(0, 0, 0).index.At(1);
   for (int i = 0; i < 16; ++i) EXPECT_EQ(open[i], PagedSequence::kPoison);
+}
+
+/// The first row completes a block, and every fourth after it.
+TEST(IndexStore, TakesThePlannedScratchExactly) {
+  const QsaConfig config = Config(20, 4);
+  PagedSequence sequence(config, KvDType::kFp16, 70);
+  const std::vector<float> raw = RandomValues(67 * 20, 11), gain(20, 1.0f);
+  const std::vector<float> inv_freq = RopeFrequencies(1e6, 4);
+  const QsaSlice slice = sequence.Slice(0, 67, 3);
+  OpSizes sizes{.rows = 67, .sequences = 1, .qsa = config};
+  sizes.qsa.rotary_dim = 4;
+  test::ExpectExactScratch(simd::IndexStoreScratch(sizes), [&] {
+    ThreadPool pool(1);
+    simd::IndexStore(test::ContextOf(pool), config, ConstMatrix(raw.data(), 67, 20),
+                     {gain, inv_freq, 1e-6f}, {&slice, 1});
+  });
 }
 
 }  // namespace

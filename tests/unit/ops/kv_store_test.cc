@@ -6,6 +6,7 @@
 
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
+#include "support/op_scratch.h"
 #include "unit/ops/paged_sequence.h"
 #include "unit/ops/random_values.h"
 #include "unit/ops/simd_targets_test_util.h"
@@ -75,8 +76,8 @@ Stored StoreRows(KvStoreFn& store, KvDType dtype, int head_dim, std::int64_t row
   const std::vector<float> k = AnyFloats(rows * width, 1), v = AnyFloats(rows * width, 2);
   const QsaSlice slice = result.sequence.Slice(0, rows, first);
   ThreadPool pool(threads);
-  store({pool}, ConstMatrix(k.data(), rows, width), ConstMatrix(v.data(), rows, width), {&slice, 1},
-        &result.saturation);
+  store(test::ContextOf(pool), ConstMatrix(k.data(), rows, width),
+        ConstMatrix(v.data(), rows, width), {&slice, 1}, &result.saturation);
   return result;
 }
 
@@ -112,8 +113,8 @@ TEST(KvStore, CountsClippedValuesOfE4M3Alone) {
       const QsaSlice slice = sequence.Slice(0, 1, 0);
       ThreadPool pool(1);
       SaturationCount count{100, 200};
-      (*store)({pool}, ConstMatrix(k.data(), 1, 16), ConstMatrix(v.data(), 1, 16), {&slice, 1},
-               &count);
+      (*store)(test::ContextOf(pool), ConstMatrix(k.data(), 1, 16), ConstMatrix(v.data(), 1, 16),
+               {&slice, 1}, &count);
       EXPECT_EQ(count.k, dtype == KvDType::kE4M3 ? 102u : 100u);
       EXPECT_EQ(count.v, dtype == KvDType::kE4M3 ? 201u : 200u);
     }

@@ -3,8 +3,12 @@
 
 #include <limits>
 
+#include "ops/cpu/product.h"
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/simd_targets_test_util.h"
@@ -33,7 +37,8 @@ struct Case {
     const LinearPart parts[] = {{first.view(), y1.Rows(begin, count)},
                                 {second.view(), y2.Rows(begin, count)}};
     ThreadPool pool(threads);
-    linear({pool}, ConstMatrix(x.data(), rows, k, k + 3).Rows(begin, count), std::span(parts));
+    linear(test::ContextOf(pool), ConstMatrix(x.data(), rows, k, k + 3).Rows(begin, count),
+           std::span(parts));
     return out;
   }
   std::vector<float> Run(LinearFn& linear, int threads = 1) {
@@ -173,6 +178,31 @@ TEST(Linear, NaNsStayInTheirRow) {
 TEST(Linear, NoRows) {
   Case test(WeightFormat::kBf16, 2, 16, 20);
   for (const float value : test.Run(simd::Linear, 2, 1, 0)) EXPECT_EQ(value, kGuard);
+}
+
+/// Rows of one x are packed for all threads; of several, by the thread that needs them.
+TEST(Linear, TakesThePlannedScratchExactly) {
+  const std::int64_t k = 96;
+  const std::vector<float> x = RandomValues(2 * 67 * k, 1);
+  const StoredWeight weight(WeightFormat::kBf16, 40, k, 2);
+  std::vector<float> out(2 * 67 * 40);
+  ThreadPool pool(1);
+  const auto run = [&](std::int64_t rows, std::int64_t count) {
+    std::vector<simd::Product> products;
+    for (std::int64_t i = 0; i < count; ++i) {
+      products.push_back({ConstMatrix(x.data() + i * 67 * k, rows, k), weight.view(),
+                          Matrix(out.data() + i * 67 * 40, rows, 40)});
+    }
+    const OpContext ctx = test::ContextOf(pool);
+    simd::RunProducts(ctx, ctx.scratch.shared, products);
+  };
+  const OpSizes sizes{.linear_rows = 67, .linear_cols = k};
+  test::ExpectExactScratch(simd::LinearScratch(sizes), [&] {
+    for (const std::int64_t rows : {1, 2, 27, 28, 29, 67}) {
+      run(rows, 1);
+      run(rows, 2);
+    }
+  });
 }
 
 }  // namespace

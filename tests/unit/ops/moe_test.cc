@@ -4,7 +4,10 @@
 #include <limits>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/simd_targets_test_util.h"
@@ -37,7 +40,8 @@ struct Case {
                              shared_up_proj.view(),
                              shared_down_proj.view(),
                              shared_gate.view()};
-    moe({pool}, config, weights, ConstMatrix(x.data(), rows, dim).Rows(first, rows - first),
+    moe(test::ContextOf(pool), config, weights,
+        ConstMatrix(x.data(), rows, dim).Rows(first, rows - first),
         Matrix(out.data(), rows, dim).Rows(first, rows - first));
     return out;
   }
@@ -126,6 +130,16 @@ TEST(Moe, LargeRouterLogits) {
   };
   const std::vector<float> expected = run(reference::Moe);
   ForEachSimdTarget([&] { ExpectClose(run(simd::Moe), expected, tolerance::kMoe); });
+}
+
+/// Most for all threads with the most rows, most for one where an expert's rows are packed.
+TEST(Moe, TakesThePlannedScratchExactly) {
+  const MoeConfig config{1, 1, 24, 16};
+  const Case many(config, 40, 67), few(config, 40, 28);
+  test::ExpectExactScratch(simd::MoeScratch({.rows = 67, .hidden = 40, .moe = config}), [&] {
+    many.Run(simd::Moe, 1);
+    few.Run(simd::Moe, 1);
+  });
 }
 
 }  // namespace

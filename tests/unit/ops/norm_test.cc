@@ -4,7 +4,10 @@
 #include <limits>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/simd_targets_test_util.h"
@@ -20,7 +23,7 @@ std::vector<float> RunNorm(GroupedRmsNormFn& norm, int threads, std::span<const 
   const std::vector<float> gain = RandomValues(groups * dim, 2);
   ThreadPool pool(threads);
   const Matrix m(out.data(), rows, groups * dim);
-  norm({pool}, m, gain, groups, kEps, m);
+  norm(test::ContextOf(pool), m, gain, groups, kEps, m);
   return out;
 }
 
@@ -77,7 +80,7 @@ struct RopeCase {
     const HeadNormRope rope{gain, inv_freq, kEps};
     const ConstMatrix in(x.data(), rows, heads * head_stride);
     const Matrix to(out.data(), rows, heads * dim);
-    fn({pool}, in.Rows(first, rows - first), heads, head_stride, rope,
+    fn(test::ContextOf(pool), in.Rows(first, rows - first), heads, head_stride, rope,
        std::span(positions).subspan(static_cast<std::size_t>(first)), to.Rows(first, rows - first));
     return out;
   }
@@ -113,6 +116,19 @@ TEST(RopeFrequencies, FirstAndLast) {
   ASSERT_EQ(f.size(), 32u);
   EXPECT_EQ(f[0], 1.0f);
   EXPECT_FLOAT_EQ(f[31], static_cast<float>(std::pow(1e7, -62.0 / 64.0)));
+}
+
+TEST(HeadNormRope, TakesThePlannedScratchExactly) {
+  const std::vector<float> gain(160, 1.0f), inv_freq = RopeFrequencies(1e4, 140);
+  std::vector<float> x = RandomValues(2 * 160, 1);
+  const std::vector<std::int64_t> positions{5, 6};
+  OpSizes sizes;
+  sizes.qsa.rotary_dim = 140;
+  test::ExpectExactScratch(simd::HeadNormRopeScratch(sizes), [&] {
+    ThreadPool pool(1);
+    simd::ApplyHeadNormRope(test::ContextOf(pool), ConstMatrix(x.data(), 2, 160), 1, 160,
+                            {gain, inv_freq, kEps}, positions, Matrix(x.data(), 2, 160));
+  });
 }
 
 }  // namespace

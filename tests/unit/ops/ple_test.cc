@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/owned_weights.h"
@@ -64,7 +67,7 @@ struct Case {
     for (std::int64_t t = 0; t < rows; t += step) {
       const std::int64_t count = std::min(step, rows - t);
       const PleSlice slice{0, count, result.state.conv, result.state.context};
-      ple({pool}, config, weights,
+      ple(test::ContextOf(pool), config, weights,
           std::span(ids).subspan(static_cast<std::size_t>(t), static_cast<std::size_t>(count)),
           {&slice, 1}, 4, 1e-6f, Matrix(result.streams.data(), rows, 4 * dim).Rows(t, count));
     }
@@ -122,13 +125,13 @@ TEST(Ple, SequencesDoNotMix) {
       slices.push_back({begin, counts[i], states[i].conv, states[i].context});
       begin += counts[i];
     }
-    (*ple)({pool}, test.config, test.weights, test.ids, slices, 4, 1e-6f,
+    (*ple)(test::ContextOf(pool), test.config, test.weights, test.ids, slices, 4, 1e-6f,
            Matrix(together.data(), 30, 4 * test.dim));
     std::vector<float> apart = test.streams;
     for (std::size_t i = 0; i < 3; ++i) {
       State state = test.Start();
       const PleSlice slice{0, counts[i], state.conv, state.context};
-      (*ple)({pool}, test.config, test.weights,
+      (*ple)(test::ContextOf(pool), test.config, test.weights,
              std::span(test.ids).subspan(static_cast<std::size_t>(slices[i].row_begin),
                                          static_cast<std::size_t>(counts[i])),
              {&slice, 1}, 4, 1e-6f,
@@ -148,13 +151,19 @@ TEST(Embed, CopiesTheRowIntoEveryStream) {
     const auto run = [&](EmbedFn& embed, int threads) {
       std::vector<float> out(67 * 4 * 21);
       ThreadPool pool(threads);
-      embed({pool}, ids, table.view(), 4, Matrix(out.data(), 67, 4 * 21));
+      embed(test::ContextOf(pool), ids, table.view(), 4, Matrix(out.data(), 67, 4 * 21));
       return out;
     };
     const std::vector<float> expected = run(reference::Embed, 1);
     ExpectSameBits(run(simd::Embed, 1), expected);
     ExpectSameBits(run(simd::Embed, 3), expected);
   }
+}
+
+TEST(Ple, TakesThePlannedScratchExactly) {
+  const Case test(500, 67);
+  const OpSizes sizes{.rows = 67, .hidden = 500, .streams = 4, .ple = test.config};
+  test::ExpectExactScratch(simd::PleScratch(sizes), [&] { test.Run(simd::Ple, 1, 67); });
 }
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <numeric>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
 #include "ops/cpu/top_blocks.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "unit/ops/paged_sequence.h"
 #include "unit/ops/random_values.h"
 #include "unit/ops/simd_targets_test_util.h"
@@ -54,7 +57,7 @@ struct Case {
     result.counts.assign(static_cast<std::size_t>(rows), -7);
     const QsaSlice slice = sequence.Slice(begin, count, tokens - rows + begin);
     ThreadPool pool(threads);
-    select({pool}, config, ConstMatrix(iq.data(), rows, width), {&slice, 1},
+    select(test::ContextOf(pool), config, ConstMatrix(iq.data(), rows, width), {&slice, 1},
            {result.blocks, result.counts});
     return result;
   }
@@ -183,6 +186,32 @@ TEST(TopBlocks, KeepsTheBestInAnyOrderOfArrival) {
       std::vector<std::int32_t> best(2 * budget);
       best.resize(static_cast<std::size_t>(top.Take(best.data())));
       EXPECT_EQ(best, SortedBest(scores, budget)) << budget << " " << kind;
+    }
+  }
+}
+
+/// One group's buffers are the calling thread's, those of several each thread's.
+TEST(SelectBlocks, TakesThePlannedScratchExactly) {
+  const QsaConfig config = Config(4, 20, 7);
+  Case one(config, KvDType::kFp16, 1200, 24, 8), two(config, KvDType::kFp16, 1200, 48, 8);
+  const OpSizes sizes{.rows = 48, .sequences = 1, .sequence_blocks = 300, .qsa = config};
+  test::ExpectExactScratch(simd::SelectBlocksScratch(sizes), [&] {
+    one.Run(simd::SelectBlocks);
+    two.Run(simd::SelectBlocks);
+  });
+}
+
+/// Whatever the rows and the context, no call takes more than was planned for the largest.
+TEST(SelectBlocks, NeverTakesMoreThanPlanned) {
+  const QsaConfig config = Config(1, 4, 2);
+  constexpr std::int64_t kTokens = 70'000;
+  Case test(config, KvDType::kFp16, kTokens, 30, 8);
+  const OpSizes sizes{.rows = 30, .sequences = 1, .sequence_blocks = kTokens / 4, .qsa = config};
+  const ScratchSize planned = simd::SelectBlocksScratch(sizes);
+  for (const std::int64_t tokens : {40l, 16'000l, 17'000l, 40'000l, kTokens}) {
+    test.tokens = tokens;
+    for (const std::int64_t count : {1, 6, 7, 13, 24, 25, 30}) {
+      test::RunWithin(planned, [&] { test.Run(simd::SelectBlocks, 1, 0, count); });
     }
   }
 }

@@ -6,7 +6,10 @@
 #include <limits>
 
 #include "ops/cpu/reference.h"
+#include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
+#include "support/exact_scratch.h"
+#include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/paged_sequence.h"
 #include "unit/ops/random_values.h"
@@ -81,7 +84,7 @@ struct Case {
     const QsaSlice slice = sequence.Slice(begin, count, first + begin);
     ThreadPool pool(threads);
     // Gates interleaved with something else, as in the projection's output.
-    attention({pool}, config, ConstMatrix(q.data(), rows, width),
+    attention(test::ContextOf(pool), config, ConstMatrix(q.data(), rows, width),
               ConstMatrix(gate.data() + config.head_dim, rows, width, 2 * width),
               2 * config.head_dim, {&slice, 1}, {blocks, counts}, Matrix(out.data(), rows, width));
     return out;
@@ -209,10 +212,18 @@ TEST(SparseAttention, BlockIdsPastFourGigabytes) {
   }
   std::vector<float> out(expected.size());
   ThreadPool pool(1);
-  simd::SparseAttention({pool}, test.config, ConstMatrix(test.q.data(), 2, test.width),
+  simd::SparseAttention(test::ContextOf(pool), test.config,
+                        ConstMatrix(test.q.data(), 2, test.width),
                         ConstMatrix(test.gate.data() + 64, 2, test.width, 2 * test.width), 128,
                         {&slice, 1}, {test.blocks, test.counts}, Matrix(out.data(), 2, test.width));
   ExpectSameBits(out, expected, 0, out.size());
+}
+
+/// A full budget and an open block that lacks one token.
+TEST(SparseAttention, TakesThePlannedScratchExactly) {
+  Case test({4, 2, 20, 4, 5}, KvDType::kE4M3, 203, 1);
+  test::ExpectExactScratch(simd::SparseAttentionScratch({.qsa = test.config}),
+                           [&] { test.Run(simd::SparseAttention); });
 }
 
 }  // namespace
