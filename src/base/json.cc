@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_dismantle.h"
 #include "base/ordered_json.h"
 
 namespace kv8 {
@@ -17,6 +18,11 @@ namespace {
 class OrderedBuilder {
  public:
   explicit OrderedBuilder(OrderedJson& document) : document_(&document) {}
+  OrderedBuilder(const OrderedBuilder&) = delete;
+  OrderedBuilder& operator=(const OrderedBuilder&) = delete;
+  ~OrderedBuilder() {
+    for (Level& level : open_) DismantleJson(level.value);
+  }
 
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
@@ -48,10 +54,11 @@ class OrderedBuilder {
   }
   bool Close() {
     OrderedJson value = std::move(open_.back().value);
-    open_.pop_back();
+    open_.pop_back();  // takes no memory, so the value is safe until Add has it
     return Add(std::move(value));
   }
   bool Add(OrderedJson value) {
+    const DismantleAtExit guard(value);  // its parent may find no memory to take it
     if (open_.empty()) {
       *document_ = std::move(value);
     } else if (open_.back().value.is_array()) {
@@ -134,6 +141,7 @@ Result<Document> ParseStrictly(std::string_view text, std::string_view where) {
     return bad(fmt::format("not valid JSON at byte {}", nul + 1));
   }
   Document root;
+  const DismantleAtExit guard(root);
   StrictHandler<Builder> handler(root);
   if (!Document::sax_parse(text.begin(), text.end(), &handler)) return bad(handler.problem());
   return root;
