@@ -67,7 +67,8 @@ constexpr LinearForm kLinearTiles{ProductForm::kLinearTiles, kLinearTileRows, kL
 
 std::int64_t WeightBlocks(const LinearArgs& args, int rows) {
   std::int64_t blocks = 0;
-  for (int i = 0; i < args.count; ++i) blocks += CeilDiv(args.outputs[i].weight.rows, std::int64_t{rows});
+  for (int i = 0; i < args.count; ++i)
+    blocks += CeilDiv(args.outputs[i].weight.rows, std::int64_t{rows});
   return blocks;
 }
 

@@ -1,5 +1,6 @@
 #include "server/http/server.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,7 +25,9 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using namespace std::chrono_literals;
 
-constexpr std::string_view kGetHello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
+constexpr std::string_view kPostEcho =
+    "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+constexpr std::string_view kGetHello = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// A server with these routes: /hello answers at once; /echo answers the body; /stream begins a
 /// stream and hands it to the test.
@@ -41,6 +45,9 @@ class HttpServerTest : public testing::Test {
                });
     router.Add("GET", "/throw", [](const HttpRequest&, const std::shared_ptr<Responder>&) {
       throw std::runtime_error("no");
+    });
+    router.Add("GET", "/exhaust", [](const HttpRequest&, const std::shared_ptr<Responder>&) {
+      throw std::bad_alloc();
     });
     router.Add("GET", "/stream", [this](const HttpRequest&, std::shared_ptr<Responder> answer) {
       answer->OnClose([this] { closed_.set_value(); });
@@ -72,7 +79,9 @@ TEST_F(HttpServerTest, KeepsConnectionsAndAnswersInOrder) {
   RawClient client(server_->port());
   std::string pipelined;
   for (int i = 0; i < 50; ++i) {
-    pipelined += "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n";
+    pipelined +=
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+        "application/json\r\nContent-Length: 2\r\n\r\n";
     pipelined += std::to_string(10 + i);
   }
   client.Send(pipelined);
@@ -97,15 +106,15 @@ TEST_F(HttpServerTest, SpeaksHttp10) {
 
 TEST_F(HttpServerTest, AnswersHeadOptionsAndUnknowns) {
   Start();
-  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 204"), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n")));
-  EXPECT_THAT(Ask("GET /no HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("GET /no HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("not_found_error")));
-  EXPECT_THAT(Ask("DELETE /hello HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("DELETE /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 405"), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n")));
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
   RawClient client(server_->port());
-  client.Send("HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n" + std::string(kGetHello));
+  client.Send("HEAD /hello HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(kGetHello));
   EXPECT_THAT(client.ReadUntil("\r\n\r\n"), HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(client.ReadAnswer(), StartsWith("HTTP/1.1 200"));
 }
@@ -115,29 +124,34 @@ TEST_F(HttpServerTest, AsksForAKeyBeforeTheBody) {
   options.api_keys = {"secret"};
   Start(std::move(options));
   EXPECT_THAT(Ask(kGetHello), AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("invalid_api_key")));
-  EXPECT_THAT(Ask("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"),
+  EXPECT_THAT(Ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nContent-Length: 1000000\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("Connection: close\r\n")));
-  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\r\n"),
+  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"),
               EndsWith("hello"));
-  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: a\r\n\r\n"), StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              StartsWith("HTTP/1.1 204"));
 }
 
 TEST_F(HttpServerTest, SaysContinueOnlyToBodiesItWants) {
   Start();
   RawClient client(server_->port());
   client.Send(
-      "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: "
+      "100-continue\r\nContent-Length: "
+      "2\r\n\r\n");
   EXPECT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.Send("hi");
   EXPECT_THAT(client.ReadAnswer(), EndsWith("hi"));
-  EXPECT_THAT(
-      Ask("POST /no HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"),
-      StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Ask("POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nExpect: 100-continue\r\nContent-Length: "
+                  "2\r\n\r\n"),
+              StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(HttpServerTest, ReturnsTheClientsRequestIdOrMakesOne) {
   Start();
-  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine-7\r\n\r\n"),
+  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine-7\r\n\r\n"),
               HasSubstr("X-Request-Id: mine-7\r\n"));
   EXPECT_THAT(Ask(kGetHello), HasSubstr("X-Request-Id: req-"));
 }
@@ -147,14 +161,14 @@ TEST_F(HttpServerTest, AllowsTheOriginItWasTold) {
   options.cors_origin = "https://a.example";
   Start(std::move(options));
   EXPECT_THAT(Ask(kGetHello), HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n"));
-  EXPECT_THAT(Ask("OPTIONS /echo HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("OPTIONS /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               HasSubstr("Access-Control-Allow-Methods: POST, OPTIONS\r\n"));
 }
 
 TEST_F(HttpServerTest, AHandlerThatThrowsFailsItsRequestAlone) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /throw HTTP/1.1\r\nHost: a\r\n\r\n" + std::string(kGetHello));
+  client.Send("GET /throw HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(kGetHello));
   EXPECT_THAT(client.ReadAnswer(), StartsWith("HTTP/1.1 500"));
   EXPECT_THAT(client.ReadAnswer(), EndsWith("hello"));
 }
@@ -162,7 +176,7 @@ TEST_F(HttpServerTest, AHandlerThatThrowsFailsItsRequestAlone) {
 TEST_F(HttpServerTest, StreamsWhatOtherThreadsWrite) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   EXPECT_THAT(client.ReadUntil("\r\n\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
   std::thread writer([&stream] {
@@ -179,7 +193,7 @@ TEST_F(HttpServerTest, StreamsWhatOtherThreadsWrite) {
 TEST_F(HttpServerTest, PiecesThatFollowFastComeWithoutAFurtherPush) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   for (int round = 0; round < 5; ++round) {  // the first of a round wakes, the others wait
     for (const std::string_view piece : {"one", "two", "three"}) stream->Write(piece);
@@ -193,7 +207,7 @@ TEST_F(HttpServerTest, PiecesThatFollowFastComeWithoutAFurtherPush) {
 TEST_F(HttpServerTest, HearsTheClientHangUp) {
   Start();
   auto client = std::make_unique<RawClient>(server_->port());
-  client->Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client->Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   client.reset();
   EXPECT_TRUE(ClosedInTime());
@@ -206,7 +220,7 @@ TEST_F(HttpServerTest, CutsOffSlowReadersAndNobodyElse) {
   options.limits.stream_buffer = 64 << 10;
   Start(std::move(options));
   RawClient slow(server_->port(), 4096);
-  slow.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  slow.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   // The kernel's buffers take some megabytes before the server's own fills.
   const std::string piece(16 << 10, 'x');
@@ -233,7 +247,9 @@ TEST_F(HttpServerTest, ClosesWhatTakesTooLong) {
   half.Send("GET /hello HT");
   EXPECT_THAT(half.ReadToEnd(), StartsWith("HTTP/1.1 408"));
   RawClient body(server_->port());
-  body.Send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+  body.Send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+      "5\r\n\r\nab");
   EXPECT_THAT(body.ReadToEnd(), StartsWith("HTTP/1.1 408"));
   RawClient idle(server_->port());
   idle.Send(kGetHello);
@@ -246,7 +262,7 @@ TEST_F(HttpServerTest, CutsOffReadersThatStopAltogether) {
   options.limits.stream_buffer = 1 << 30;
   Start(std::move(options));
   RawClient slow(server_->port(), 4096);
-  slow.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  slow.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   stream->Write(std::string(32 << 20, 'x'));
   EXPECT_TRUE(ClosedInTime());
@@ -257,9 +273,131 @@ TEST_F(HttpServerTest, RefusesLargeBodiesWithoutReadingThem) {
   options.limits.body_bytes = 1000;
   Start(std::move(options));
   RawClient client(server_->port());
-  client.Send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+  client.Send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+      "100000\r\n\r\n");
   client.Send(std::string(100'000, 'x'));
   EXPECT_THAT(client.ReadToEnd(), StartsWith("HTTP/1.1 413"));
+}
+
+TEST_F(HttpServerTest, ReadsBodiesInChunks) {
+  Start();
+  const std::string head = std::string(kPostEcho) + "Transfer-Encoding: chunked\r\n\r\n";
+  RawClient client(server_->port());
+  client.Send(head + "2;a=b\r\n{\"\r\n0010\r\n0123456789abcdef\r\n0\r\nTrailer: x\r\n\r\n" +
+              std::string(kGetHello));
+  EXPECT_THAT(client.ReadAnswer(), EndsWith("\r\n\r\n{\"0123456789abcdef"));
+  EXPECT_THAT(client.ReadAnswer(), EndsWith("hello"));
+}
+
+TEST_F(HttpServerTest, RefusesBodiesThatAreNotPlainJson) {
+  Start();
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n";
+  for (const char* type :
+       {"", "Content-Type: text/plain\r\n", "Content-Type: application/jsonx\r\n",
+        "Content-Type: application/x-www-form-urlencoded\r\n",
+        "Content-Type: multipart/form-data; boundary=application/json\r\n"}) {
+    EXPECT_THAT(Ask(head + type + "\r\n{}"),
+                AllOf(StartsWith("HTTP/1.1 415"), HasSubstr("Accept: application/json\r\n")))
+        << type;
+  }
+  for (const char* type : {"application/json", "Application/JSON ; charset=utf-8"}) {
+    EXPECT_THAT(Ask(head + "Content-Type: " + type + "\r\n\r\n{}"), EndsWith("{}")) << type;
+  }
+  for (const char* coding : {"gzip", "br", "deflate", "zstd", "identity, gzip"}) {
+    EXPECT_THAT(Ask(std::string(kPostEcho) + "Content-Length: 2\r\nContent-Encoding: " + coding +
+                    "\r\n\r\n{}"),
+                AllOf(StartsWith("HTTP/1.1 415"), HasSubstr(coding),
+                      HasSubstr("Accept-Encoding: identity\r\n")));
+  }
+  EXPECT_THAT(
+      Ask(std::string(kPostEcho) + "Content-Length: 2\r\nContent-Encoding: identity\r\n\r\n{}"),
+      EndsWith("{}"));
+}
+
+TEST_F(HttpServerTest, BodiesHaveACommonLimit) {
+  HttpServerOptions options;
+  options.limits.body_bytes = 60'000;
+  options.limits.all_bodies_bytes = 100'000;
+  Start(std::move(options));
+  const std::string body(50'000, 'x');
+  const std::string head = std::string(kPostEcho) + "Content-Length: 50000\r\n\r\n";
+  auto first = std::make_unique<RawClient>(server_->port());
+  first->Send(head + body.substr(1));
+  RawClient announced(server_->port());  // takes nothing yet
+  announced.Send(head);
+  EXPECT_THAT(Ask(head + body), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("out_of_memory")));
+  EXPECT_THAT(Ask(std::string(kPostEcho) + "Content-Length: 2\r\n\r\n{}"), EndsWith("{}"))
+      << "small ones still have room";
+  first->Send("x");
+  EXPECT_THAT(first->ReadAnswer(), EndsWith(body)) << "the one that came first is served";
+  for (int i = 0; i < 5; ++i) {  // what was answered, refused or hung up has given its share back
+    RawClient gone(server_->port());
+    gone.Send(head + body.substr(1));
+  }
+  std::string answer;
+  for (int i = 0; i < 200 && answer.find("HTTP/1.1 200") != 0; ++i) {
+    answer = Ask(head + body);
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_THAT(answer, EndsWith(body));
+}
+
+TEST_F(HttpServerTest, OneRequestWithoutMemoryFailsAlone) {
+  Start();
+  RawClient client(server_->port());
+  client.Send("GET /exhaust HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(kGetHello));
+  EXPECT_THAT(client.ReadAnswer(), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("out_of_memory")));
+  EXPECT_THAT(client.ReadAnswer(), EndsWith("hello"));
+}
+
+std::string GetHello(std::string_view headers) {
+  return fmt::format("GET /hello HTTP/1.1\r\n{}\r\n", headers);
+}
+
+TEST_F(HttpServerTest, WithoutAKeyOnlyTheMachinesOwnNamesAreTaken) {
+  HttpServerOptions options;
+  options.allowed_hosts = {"box.example"};
+  Start(std::move(options));
+  for (const char* host : {"localhost", "LOCALHOST:8000", "a.localhost.:1", "127.0.0.1:8000",
+                           "192.168.1.7", "[::1]:80", "Box.Example:8000"}) {
+    EXPECT_THAT(Ask(GetHello(fmt::format("Host: {}\r\n", host))), EndsWith("hello")) << host;
+  }
+  for (const char* host :
+       {"evil.example", "evil.example:8000", "localhost.evil.example", "notlocalhost",
+        "x.box.example", "127.0.0.1.evil.example", "[::1", "user@localhost:1@evil.example"}) {
+    EXPECT_THAT(Ask(GetHello(fmt::format("Host: {}\r\n", host))), StartsWith("HTTP/1.1 403"))
+        << host;
+  }
+  EXPECT_THAT(Ask("GET http://evil.example/hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 403"), HasSubstr("host_not_allowed")));
+}
+
+TEST_F(HttpServerTest, WithoutAKeyPagesOfOtherSitesMayNotCall) {
+  HttpServerOptions options;
+  options.cors_origin = "https://friend.example";
+  Start(std::move(options));
+  const auto ask = [&](std::string_view origin) {
+    return Ask(GetHello(fmt::format("Host: localhost:8000\r\nOrigin: {}\r\n", origin)));
+  };
+  for (const char* good :
+       {"http://localhost:8000", "https://LOCALHOST:8000", "https://friend.example"}) {
+    EXPECT_THAT(ask(good), EndsWith("hello")) << good;
+  }
+  for (const char* bad : {"http://evil.example", "null", "http://localhost:3000",
+                          "https://friend.example.evil.example", "localhost:8000"}) {
+    EXPECT_THAT(ask(bad), AllOf(StartsWith("HTTP/1.1 403"), HasSubstr("origin_not_allowed")))
+        << bad;
+  }
+}
+
+TEST_F(HttpServerTest, AKeyIsWorthAnyNameAndOrigin) {
+  HttpServerOptions options;
+  options.api_keys = {"secret"};
+  Start(std::move(options));
+  EXPECT_THAT(Ask(GetHello("Host: box.example\r\nOrigin: http://x.example\r\n"
+                           "Authorization: Bearer secret\r\n")),
+              EndsWith("hello"));
 }
 
 TEST_F(HttpServerTest, FullHousesDropIdleConnectionsFirst) {
@@ -267,7 +405,7 @@ TEST_F(HttpServerTest, FullHousesDropIdleConnectionsFirst) {
   options.limits.connections = 2;
   Start(std::move(options));
   RawClient busy(server_->port());
-  busy.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  busy.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   RawClient idle(server_->port());
   idle.Send(kGetHello);
@@ -285,7 +423,7 @@ TEST_F(HttpServerTest, ShutdownFinishesStreams) {
   idle.Send(kGetHello);
   EXPECT_THAT(idle.ReadAnswer(), EndsWith("hello"));
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   (*server_)->Shutdown();
   EXPECT_EQ(idle.ReadToEnd(), "");
@@ -301,7 +439,7 @@ TEST_F(HttpServerTest, ShutdownCutsOffWhatDoesNotFinish) {
   options.limits.shutdown_timeout = 200ms;
   Start(std::move(options));
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   (*server_)->Shutdown();
   EXPECT_TRUE(ClosedInTime());
@@ -312,7 +450,7 @@ TEST_F(HttpServerTest, ShutdownCutsOffWhatDoesNotFinish) {
 TEST_F(HttpServerTest, AnswersMayComeAfterTheServerHasGone) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   server_.reset();
   EXPECT_FALSE(stream->Write("x"));
@@ -363,6 +501,12 @@ TEST(HttpServer, NamesWhatItCannotUse) {
   options.host = "127.0.0.1";
   options.tls_key = "key.pem";
   EXPECT_EQ(CreateError(options).code, Code::kInvalidArgument);
+  options.allowed_hosts = {"http://a"};
+  EXPECT_THAT(CreateError(options).where, HasSubstr("--allowed-host"));
+  options.allowed_hosts = {};
+  options.limits.all_bodies_bytes = options.limits.body_bytes - 1;
+  EXPECT_THAT(CreateError(options).where, HasSubstr("--max-all-bodies-bytes"));
+  options.limits = {};
   options.tls_certificate = "no/such/cert.pem";
   EXPECT_THAT(CreateError(options).where, HasSubstr("cert.pem"));
 }
