@@ -135,30 +135,39 @@ void EngineService::Run() {
   for (;;) {
     Commands commands = WaitForCommands();
     for (auto& submission : commands.submissions) Take(std::move(submission));
-    for (const GenerationId id : commands.cancellations) CancelNow(id);
+    Guard([&] {
+      for (const GenerationId id : commands.cancellations) CancelNow(id);
+    });
     bool stopping = false;
     {
       const std::lock_guard lock(mutex_);
       stopping = stopping_ && commands_.submissions.empty();
     }
     if (stopping) break;
-    if (!running_.empty()) Step();
+    if (!running_.empty()) Guard([this] { engine_->Step(); });
     Publish(/*now=*/running_.empty());
   }
-  while (!running_.empty()) CancelNow(running_.begin()->first);
+  Guard([this] {
+    while (!running_.empty()) CancelNow(running_.begin()->first);
+  });
   Publish(/*now=*/true);
 }
 
-/// One step. What throws in its midst leaves an engine that may be half in the next state: it is
-/// not used again, since what it computed could be wrong.
-void EngineService::Step() {
+/// Runs what changes the engine. What throws in its midst leaves an engine that may be half in the
+/// next state: it is not used again, since what it computed could be wrong.
+template <class Work>
+void EngineService::Guard(Work work) {
   try {
-    engine_->Step();
+    work();
     return;
   } catch (const std::exception&) {
     failed_ = true;
   }
-  while (!running_.empty()) Finish(running_.begin()->first, OutOfMemoryError());
+  try {
+    while (!running_.empty()) Finish(running_.begin()->first, OutOfMemoryError());
+  } catch (const std::exception&) {
+    running_.clear();  // the end of their sinks tells the clients
+  }
 }
 
 /// Sleeps unless there is something to run or to do.

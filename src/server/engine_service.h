@@ -89,7 +89,8 @@ class EngineService {
 
   void Run();
   Commands WaitForCommands();
-  void Step();
+  template <class Work>
+  void Guard(Work work);
   void Take(std::unique_ptr<Submission> submission);
   void Start(std::unique_ptr<Submission> submission);
   Result<RequestId> SubmitOne(Request request, TokenCallback on_token, DoneCallback on_done);

@@ -1,6 +1,5 @@
 #include "server/http/server.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,71 +7,24 @@
 #include <future>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "unit/server/http_client.h"
+#include "unit/server/http_server_fixture.h"
 
 namespace kv8 {
 namespace {
 
+using test::HttpServerTest;
+using test::kGetHello;
+using test::kPostEcho;
 using test::RawClient;
 using test::RunningServer;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 using namespace std::chrono_literals;
-
-constexpr std::string_view kPostEcho =
-    "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
-constexpr std::string_view kGetHello = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
-
-/// A server with these routes: /hello answers at once; /echo answers the body; /stream begins a
-/// stream and hands it to the test.
-class HttpServerTest : public testing::Test {
- protected:
-  void Start(HttpServerOptions options = {}) {
-    server_ = std::make_unique<RunningServer>(std::move(options));
-    Router& router = server_->router();
-    router.Add("GET", "/hello", [](const HttpRequest&, const std::shared_ptr<Responder>& answer) {
-      answer->Send(200, "text/plain", "hello");
-    });
-    router.Add("POST", "/echo",
-               [](const HttpRequest& request, const std::shared_ptr<Responder>& answer) {
-                 answer->Send(200, "text/plain", request.body);
-               });
-    router.Add("GET", "/throw", [](const HttpRequest&, const std::shared_ptr<Responder>&) {
-      throw std::runtime_error("no");
-    });
-    router.Add("GET", "/exhaust", [](const HttpRequest&, const std::shared_ptr<Responder>&) {
-      throw std::bad_alloc();
-    });
-    router.Add("GET", "/stream", [this](const HttpRequest&, std::shared_ptr<Responder> answer) {
-      answer->OnClose([this] { closed_.set_value(); });
-      answer->BeginStream(200, "text/event-stream");
-      streams_.set_value(std::move(answer));
-    });
-    server_->Start();
-  }
-  /// The stream of the one request for /stream.
-  std::shared_ptr<Responder> Stream() {
-    auto got = streams_.get_future();
-    EXPECT_EQ(got.wait_for(20s), std::future_status::ready);
-    return got.get();
-  }
-  bool ClosedInTime() { return closed_.get_future().wait_for(20s) == std::future_status::ready; }
-  std::string Ask(std::string_view bytes) {
-    RawClient client(server_->port());
-    client.Send(bytes);
-    return client.ReadAnswer();
-  }
-
-  std::promise<void> closed_;
-  std::promise<std::shared_ptr<Responder>> streams_;
-  std::unique_ptr<RunningServer> server_;
-};
 
 TEST_F(HttpServerTest, KeepsConnectionsAndAnswersInOrder) {
   Start();
@@ -278,126 +230,6 @@ TEST_F(HttpServerTest, RefusesLargeBodiesWithoutReadingThem) {
       "100000\r\n\r\n");
   client.Send(std::string(100'000, 'x'));
   EXPECT_THAT(client.ReadToEnd(), StartsWith("HTTP/1.1 413"));
-}
-
-TEST_F(HttpServerTest, ReadsBodiesInChunks) {
-  Start();
-  const std::string head = std::string(kPostEcho) + "Transfer-Encoding: chunked\r\n\r\n";
-  RawClient client(server_->port());
-  client.Send(head + "2;a=b\r\n{\"\r\n0010\r\n0123456789abcdef\r\n0\r\nTrailer: x\r\n\r\n" +
-              std::string(kGetHello));
-  EXPECT_THAT(client.ReadAnswer(), EndsWith("\r\n\r\n{\"0123456789abcdef"));
-  EXPECT_THAT(client.ReadAnswer(), EndsWith("hello"));
-}
-
-TEST_F(HttpServerTest, RefusesBodiesThatAreNotPlainJson) {
-  Start();
-  const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n";
-  for (const char* type :
-       {"", "Content-Type: text/plain\r\n", "Content-Type: application/jsonx\r\n",
-        "Content-Type: application/x-www-form-urlencoded\r\n",
-        "Content-Type: multipart/form-data; boundary=application/json\r\n"}) {
-    EXPECT_THAT(Ask(head + type + "\r\n{}"),
-                AllOf(StartsWith("HTTP/1.1 415"), HasSubstr("Accept: application/json\r\n")))
-        << type;
-  }
-  for (const char* type : {"application/json", "Application/JSON ; charset=utf-8"}) {
-    EXPECT_THAT(Ask(head + "Content-Type: " + type + "\r\n\r\n{}"), EndsWith("{}")) << type;
-  }
-  for (const char* coding : {"gzip", "br", "deflate", "zstd", "identity, gzip"}) {
-    EXPECT_THAT(Ask(std::string(kPostEcho) + "Content-Length: 2\r\nContent-Encoding: " + coding +
-                    "\r\n\r\n{}"),
-                AllOf(StartsWith("HTTP/1.1 415"), HasSubstr(coding),
-                      HasSubstr("Accept-Encoding: identity\r\n")));
-  }
-  EXPECT_THAT(
-      Ask(std::string(kPostEcho) + "Content-Length: 2\r\nContent-Encoding: identity\r\n\r\n{}"),
-      EndsWith("{}"));
-}
-
-TEST_F(HttpServerTest, BodiesHaveACommonLimit) {
-  HttpServerOptions options;
-  options.limits.body_bytes = 60'000;
-  options.limits.all_bodies_bytes = 100'000;
-  Start(std::move(options));
-  const std::string body(50'000, 'x');
-  const std::string head = std::string(kPostEcho) + "Content-Length: 50000\r\n\r\n";
-  auto first = std::make_unique<RawClient>(server_->port());
-  first->Send(head + body.substr(1));
-  RawClient announced(server_->port());  // takes nothing yet
-  announced.Send(head);
-  EXPECT_THAT(Ask(head + body), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("out_of_memory")));
-  EXPECT_THAT(Ask(std::string(kPostEcho) + "Content-Length: 2\r\n\r\n{}"), EndsWith("{}"))
-      << "small ones still have room";
-  first->Send("x");
-  EXPECT_THAT(first->ReadAnswer(), EndsWith(body)) << "the one that came first is served";
-  for (int i = 0; i < 5; ++i) {  // what was answered, refused or hung up has given its share back
-    RawClient gone(server_->port());
-    gone.Send(head + body.substr(1));
-  }
-  std::string answer;
-  for (int i = 0; i < 200 && answer.find("HTTP/1.1 200") != 0; ++i) {
-    answer = Ask(head + body);
-    std::this_thread::sleep_for(10ms);
-  }
-  EXPECT_THAT(answer, EndsWith(body));
-}
-
-TEST_F(HttpServerTest, OneRequestWithoutMemoryFailsAlone) {
-  Start();
-  RawClient client(server_->port());
-  client.Send("GET /exhaust HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(kGetHello));
-  EXPECT_THAT(client.ReadAnswer(), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("out_of_memory")));
-  EXPECT_THAT(client.ReadAnswer(), EndsWith("hello"));
-}
-
-std::string GetHello(std::string_view headers) {
-  return fmt::format("GET /hello HTTP/1.1\r\n{}\r\n", headers);
-}
-
-TEST_F(HttpServerTest, WithoutAKeyOnlyTheMachinesOwnNamesAreTaken) {
-  HttpServerOptions options;
-  options.allowed_hosts = {"box.example"};
-  Start(std::move(options));
-  for (const char* host : {"localhost", "LOCALHOST:8000", "a.localhost.:1", "127.0.0.1:8000",
-                           "192.168.1.7", "[::1]:80", "Box.Example:8000"}) {
-    EXPECT_THAT(Ask(GetHello(fmt::format("Host: {}\r\n", host))), EndsWith("hello")) << host;
-  }
-  for (const char* host :
-       {"evil.example", "evil.example:8000", "localhost.evil.example", "notlocalhost",
-        "x.box.example", "127.0.0.1.evil.example", "[::1", "user@localhost:1@evil.example"}) {
-    EXPECT_THAT(Ask(GetHello(fmt::format("Host: {}\r\n", host))), StartsWith("HTTP/1.1 403"))
-        << host;
-  }
-  EXPECT_THAT(Ask("GET http://evil.example/hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-              AllOf(StartsWith("HTTP/1.1 403"), HasSubstr("host_not_allowed")));
-}
-
-TEST_F(HttpServerTest, WithoutAKeyPagesOfOtherSitesMayNotCall) {
-  HttpServerOptions options;
-  options.cors_origin = "https://friend.example";
-  Start(std::move(options));
-  const auto ask = [&](std::string_view origin) {
-    return Ask(GetHello(fmt::format("Host: localhost:8000\r\nOrigin: {}\r\n", origin)));
-  };
-  for (const char* good :
-       {"http://localhost:8000", "https://LOCALHOST:8000", "https://friend.example"}) {
-    EXPECT_THAT(ask(good), EndsWith("hello")) << good;
-  }
-  for (const char* bad : {"http://evil.example", "null", "http://localhost:3000",
-                          "https://friend.example.evil.example", "localhost:8000"}) {
-    EXPECT_THAT(ask(bad), AllOf(StartsWith("HTTP/1.1 403"), HasSubstr("origin_not_allowed")))
-        << bad;
-  }
-}
-
-TEST_F(HttpServerTest, AKeyIsWorthAnyNameAndOrigin) {
-  HttpServerOptions options;
-  options.api_keys = {"secret"};
-  Start(std::move(options));
-  EXPECT_THAT(Ask(GetHello("Host: box.example\r\nOrigin: http://x.example\r\n"
-                           "Authorization: Bearer secret\r\n")),
-              EndsWith("hello"));
 }
 
 TEST_F(HttpServerTest, FullHousesDropIdleConnectionsFirst) {
