@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/http/host_names.h"
 #include "server/http/request_reader.h"
 
 namespace {
@@ -17,6 +18,8 @@ using State = RequestReader::State;
 
 // Room for every header that comes: which byte is one too many may depend on the cut.
 constexpr kv8::ServerLimits kLimits{.header_bytes = 8192, .header_count = 8, .body_bytes = 256};
+
+const kv8::HostNames kHosts = kv8::HostNames::Create({"a.example"}).value();
 
 /// The requests that the reader took from `bytes`.
 std::string Read(std::string_view bytes, std::size_t step) {
@@ -35,6 +38,9 @@ std::string Read(std::string_view bytes, std::size_t step) {
       if (read->state() == State::kDone) {
         const kv8::HttpRequest& request = read->request();
         found += request.method + " " + request.path + "?" + request.query + "\n" + request.body;
+        found += kHosts.Allow(request.authority) ? "own" : "other";
+        found +=
+            kv8::AllowOrigin(request.Header("Origin"), request.authority, "") ? "own" : "other";
         if (!read->keep_alive()) return found;
         next = std::make_unique<RequestReader>(kLimits);
         read = next.get();

@@ -33,6 +33,7 @@ struct ServeOptions {
   std::vector<std::string> served_model_names;
   std::string generation_config = "auto";
   std::size_t max_queued = 1024;
+  bool share_prefixes = false;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   bool json = false;
@@ -105,6 +106,7 @@ Result<void> Serve(ServeOptions options) {
                        openai::Api::Create(service, {.model_dir = options.engine.model,
                                                      .model_names = options.served_model_names,
                                                      .generation_config = UsesDefaults(options),
+                                                     .share_prefixes = options.share_prefixes,
                                                      .max_waiting = options.max_queued}));
   AddOperationsRoutes(*server, service, api->model_name(), KV8_VERSION);
   AddPageRoutes(server->router(), service, api->model_name(), KV8_VERSION);
@@ -134,6 +136,9 @@ void AddEngineSizeFlags(CLI::App& app, ServeOptions& options) {
       "--cache-generated", options.engine.cache_generated,
       "Share answers too: the next turn of a chat costs less, but its tokens may differ from "
       "those of a server that never saw the turn before");
+  app.add_flag("--share-prefixes", options.share_prefixes,
+               "Let clients with different keys share cached prompts: how long one takes, and its "
+               "usage, then tell whether another client sent its beginning before");
   app.add_option("--max-queued-requests", options.max_queued,
                  "Requests taken and not finished; more are answered 429")
       ->check(WholeNumberWithin(1, 1 << 20))
@@ -168,6 +173,9 @@ void AddAddressFlags(CLI::App& app, ServeOptions& options) {
   app.add_option("--tls-key", http.tls_key, "Private key, PEM")->check(NotEmpty());
   app.add_option("--cors-origin", http.cors_origin,
                  "Origin whose pages may call this server; * for any");
+  app.add_option("--allowed-host", http.allowed_hosts,
+                 "Name that requests may use for this server, beside localhost and addresses; may "
+                 "be repeated; * for any. Checked without a key, or when given");
 }
 
 void AddSeconds(CLI::App& app, const char* name, std::chrono::milliseconds& value,
@@ -185,6 +193,8 @@ void AddLimitFlags(CLI::App& app, ServerLimits& limits) {
     app.add_option(name, value, help)->check(WholeNumberWithin(1, 1 << 30))->capture_default_str();
   };
   add_size("--max-body-bytes", limits.body_bytes, "Largest request body");
+  add_size("--max-all-bodies-bytes", limits.all_bodies_bytes,
+           "Request bodies in memory, all together");
   add_size("--max-header-bytes", limits.header_bytes, "Largest request head");
   add_size("--max-connections", limits.connections, "Open connections; more wait");
   add_size("--max-stream-buffer", limits.stream_buffer,

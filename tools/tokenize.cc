@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_dismantle.h"
 #include "base/json_fields.h"
 #include "checkpoint/model_directory.h"
 #include "commands.h"
@@ -33,9 +34,12 @@ struct TokenizeOptions {
 };
 
 Json ToJson(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
-  Json tokens = Json::array();
+  Json result;
+  const DismantleAtExit guard(result);
+  result["token_ids"] = ids;
+  Json& tokens = result["tokens"] = Json::array();
   for (const TokenId id : ids) tokens.push_back(tokenizer.Spelling(id));
-  return {{"token_ids", ids}, {"tokens", std::move(tokens)}};
+  return Json(std::move(result));
 }
 
 std::string ToText(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
@@ -89,6 +93,7 @@ Result<void> RunBatch(const Tokenizer& tokenizer, const ChatTemplate* chat,
                       const std::filesystem::path& path) {
   KV8_ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMaxTextBytes));
   Json results = Json::array();
+  const DismantleAtExit guard(results);
   for (std::size_t at = 0; at < content.size();) {
     const std::size_t end = std::min(content.find('\n', at), content.size());
     const std::string_view line = std::string_view(content).substr(at, end - at);
@@ -103,7 +108,10 @@ Result<void> RunBatch(const Tokenizer& tokenizer, const ChatTemplate* chat,
     results.push_back(std::move(*result));
     at = end + 1;
   }
-  return WriteJson({{"results", std::move(results)}});
+  Json output;
+  const DismantleAtExit output_guard(output);
+  output["results"] = std::move(results);
+  return WriteJson(output);
 }
 
 /// The text that --text or --file gives, rendered if --chat is given.
@@ -137,6 +145,7 @@ Result<void> Tokenize(const TokenizeOptions& options) {
     return WriteLines(ToText(tokenizer, *ids));
   }
   Json result = ToJson(tokenizer, *ids);
+  const DismantleAtExit guard(result);
   if (chat) result["text"] = text;
   return WriteJson(result);
 }

@@ -103,7 +103,7 @@ class RunningServer {
 
 std::string Post(std::string_view path, std::string_view body) {
   return fmt::format(
-      "POST {} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: "
+      "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
       "{}\r\n\r\n{}",
       path, body.size(), body);
 }

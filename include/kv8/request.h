@@ -62,6 +62,9 @@ struct Request {
   /// Prompt lengths after which other requests may go on differently, such as the end of a system
   /// prompt: hints for the prefix cache.
   std::vector<std::int64_t> cache_points;
+  /// Prefix hits come from requests of the same group alone: what one group asked, how long a
+  /// prompt takes tells no other.
+  std::uint64_t prefix_group = 0;
   std::optional<int> speculative_tokens;  // fewer drafts than the engine's; absent: as many
   std::optional<int> logprobs;            // with each token its log-probability and the N best
   std::optional<int> prompt_logprobs;     // the same for every prompt token but the first

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_dismantle.h"
 #include "base/lfs_pointer.h"
 #include "base/ordered_json.h"
 
@@ -18,6 +19,11 @@ namespace {
 class OrderedBuilder {
  public:
   explicit OrderedBuilder(OrderedJson& document) : document_(&document) {}
+  OrderedBuilder(const OrderedBuilder&) = delete;
+  OrderedBuilder& operator=(const OrderedBuilder&) = delete;
+  ~OrderedBuilder() {
+    for (Level& level : open_) DismantleJson(level.value);
+  }
 
   bool null() { return Add(nullptr); }
   bool boolean(bool value) { return Add(value); }
@@ -49,10 +55,11 @@ class OrderedBuilder {
   }
   bool Close() {
     OrderedJson value = std::move(open_.back().value);
-    open_.pop_back();
+    open_.pop_back();  // takes no memory, so the value is safe until Add has it
     return Add(std::move(value));
   }
   bool Add(OrderedJson value) {
+    const DismantleAtExit guard(value);  // its parent may find no memory to take it
     if (open_.empty()) {
       *document_ = std::move(value);
     } else if (open_.back().value.is_array()) {
@@ -135,6 +142,7 @@ Result<Document> ParseStrictly(std::string_view text, std::string_view where) {
     return bad(fmt::format("not valid JSON at byte {}", nul + 1));
   }
   Document root;
+  const DismantleAtExit guard(root);
   StrictHandler<Builder> handler(root);
   if (!Document::sax_parse(text.begin(), text.end(), &handler)) {
     return IsLfsPointer(text) ? LfsPointerError(where) : bad(handler.problem());

@@ -103,8 +103,9 @@ Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
 
 void Engine::Impl::Enqueue(std::unique_ptr<RequestRecord> record) {
   next_arrival_ += record->sequences.size();
-  for (const auto& sequence : record->sequences) scheduler_.Add(*sequence);
-  requests_.emplace(record->completion.id, std::move(record));
+  // Kept before it is scheduled: where there is no memory to keep it, nobody may hold a pointer.
+  RequestRecord& kept = *requests_.emplace(record->completion.id, std::move(record)).first->second;
+  for (const auto& sequence : kept.sequences) scheduler_.Add(*sequence);
 }
 
 bool Engine::Impl::Step() {

@@ -50,6 +50,11 @@ std::vector<std::int64_t> SnapshotPoints(const Sequence& sequence, std::int64_t 
   return points;
 }
 
+/// Whose prompts it may share.
+std::uint64_t GroupOf(const Sequence& sequence) {
+  return sequence.request->request.prefix_group;
+}
+
 }  // namespace
 
 void StepPlan::Clear() {
@@ -208,7 +213,8 @@ bool Scheduler::MayHandOn(const Sequence& sequence) const {
 bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
   const bool look = MayTakeOver(sequence);
   const PrefixHit hit =
-      look ? tree_.Find(sequence.prompt(), sequence.shareable_blocks()) : PrefixHit{};
+      look ? tree_.Find(sequence.prompt(), sequence.shareable_blocks(), GroupOf(sequence))
+           : PrefixHit{};
   const auto found = static_cast<std::int64_t>(hit.blocks.size());
   // With a draft layer the last block's last row depends on the token after it: a copy of its own.
   const bool copy = limits_.with_draft && found > 0;
@@ -253,7 +259,7 @@ void Scheduler::CacheBlocks(const StepPlan& plan, std::vector<PlanKeep>& keeps,
     if (tree_.snapshots() == limits_.max_snapshots) dropped.push_back(*tree_.DropSnapshot());
     const SnapshotId id{next_snapshot_++};
     const std::int64_t blocks = sequence.computed / kBlockTokens;
-    tree_.AttachSnapshot(sequence.tokens, blocks, id);
+    tree_.AttachSnapshot(sequence.tokens, blocks, id, GroupOf(sequence));
     if (!prompt) sequence.answer_snapshot = id;
     keeps.push_back({i, blocks * kBlockTokens, id});
   }
@@ -264,10 +270,11 @@ bool Scheduler::CachePrompt(const Sequence& sequence) {
   const std::int64_t blocks =
       std::min(sequence.computed / kBlockTokens, sequence.shareable_blocks());
   tree_.Insert(sequence.prompt(),
-               std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)));
+               std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)),
+               GroupOf(sequence));
   const auto& points = sequence.snapshot_points;
   return std::find(points.begin(), points.end(), sequence.computed) != points.end() &&
-         tree_.WantsSnapshot(sequence.prompt(), blocks);
+         tree_.WantsSnapshot(sequence.prompt(), blocks, GroupOf(sequence));
 }
 
 /// Shares the blocks of a sequence that has generated tokens from `before` on. Whether the state
@@ -277,8 +284,9 @@ bool Scheduler::CacheAnswer(Sequence& sequence, std::int64_t before,
                             std::vector<SnapshotId>& dropped) {
   const std::int64_t blocks = sequence.computed / kBlockTokens;
   if (blocks == before / kBlockTokens) return false;
-  tree_.Insert(sequence.tokens, std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)));
-  if (!tree_.WantsSnapshot(sequence.tokens, blocks)) return false;
+  tree_.Insert(sequence.tokens, std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)),
+               GroupOf(sequence));
+  if (!tree_.WantsSnapshot(sequence.tokens, blocks, GroupOf(sequence))) return false;
   const bool regular = (blocks - 1) % kSnapshotDistance == 0;
   if (sequence.answer_snapshot && !regular && tree_.DropSnapshot(*sequence.answer_snapshot)) {
     dropped.push_back(*sequence.answer_snapshot);

@@ -37,9 +37,9 @@ PrefixTree::Step PrefixTree::FindStep(Children& children, std::span<const TokenI
 
 /// Steps along the prompt; all but the last have an exact node.
 std::vector<PrefixTree::Step> PrefixTree::Match(std::span<const TokenId> prompt,
-                                                std::int64_t max_blocks) {
+                                                std::int64_t max_blocks, std::uint64_t group) {
   std::vector<Step> steps;
-  Children* children = &roots_;
+  Children* children = &roots_[group];
   while (static_cast<std::int64_t>(steps.size()) < max_blocks) {
     const Step step = FindStep(*children, KeyAt(prompt, static_cast<std::int64_t>(steps.size())));
     if (step.exact == nullptr && step.snapshot == nullptr) break;
@@ -57,8 +57,9 @@ void PrefixTree::Touch(std::span<Node* const> path) {
   }
 }
 
-PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_blocks) {
-  const std::vector<Step> steps = Match(prompt, max_blocks);
+PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_blocks,
+                           std::uint64_t group) {
+  const std::vector<Step> steps = Match(prompt, max_blocks, group);
   PrefixHit hit;
   hit.matched_blocks = static_cast<std::int64_t>(steps.size());
   std::size_t usable = steps.size();
@@ -75,38 +76,38 @@ PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_blo
   return hit;
 }
 
-void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const BlockId> blocks) {
+void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const BlockId> blocks,
+                        std::uint64_t group) {
   std::vector<Node*> path;
-  Children* children = &roots_;
-  Node* parent = nullptr;
+  Children* children = &roots_[group];
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const auto key = KeyAt(prompt, static_cast<std::int64_t>(i));
     auto found = children->find(key);
     if (found == children->end()) {
       found = children->emplace(Key(key.begin(), key.end()), std::make_unique<Node>()).first;
       Node& node = *found->second;
-      node.parent = parent;
+      node.siblings = children;
       node.self = found;
       node.block = blocks[i];
       node.use = nodes_.insert(nodes_.end(), &node);
       pool_.Retain({&node.block, 1});
     }
-    parent = found->second.get();
-    path.push_back(parent);
-    children = &parent->children;
+    path.push_back(found->second.get());
+    children = &found->second->children;
   }
   Touch(path);
 }
 
-bool PrefixTree::WantsSnapshot(std::span<const TokenId> prompt, std::int64_t blocks) {
-  const std::vector<Step> steps = Match(prompt, blocks);
+bool PrefixTree::WantsSnapshot(std::span<const TokenId> prompt, std::int64_t blocks,
+                               std::uint64_t group) {
+  const std::vector<Step> steps = Match(prompt, blocks, group);
   return static_cast<std::int64_t>(steps.size()) == blocks && steps.back().exact != nullptr &&
          steps.back().snapshot == nullptr;
 }
 
 void PrefixTree::AttachSnapshot(std::span<const TokenId> prompt, std::int64_t blocks,
-                                SnapshotId snapshot) {
-  Node* node = Match(prompt, blocks).back().exact;
+                                SnapshotId snapshot, std::uint64_t group) {
+  Node* node = Match(prompt, blocks, group).back().exact;
   assert(node != nullptr && !node->snapshot);
   node->snapshot = snapshot;
   node->snapshot_use = snapshots_.insert(snapshots_.end(), node);
@@ -150,8 +151,7 @@ void PrefixTree::Remove(Node& node, std::vector<SnapshotId>& dropped) {
   }
   nodes_.erase(node.use);
   pool_.Free({&node.block, 1});
-  Children& siblings = node.parent != nullptr ? node.parent->children : roots_;
-  siblings.erase(node.self);
+  node.siblings->erase(node.self);
 }
 
 }  // namespace kv8

@@ -33,6 +33,8 @@ struct PrefixHit {
 /// with token t + 1: then a node's key has that token too. Only the last block of a hit may differ
 /// in it; its user must copy that block and compute the last row again.
 ///
+/// Prompts of different groups share nothing: each group has a tree of its own. Memory is common.
+///
 /// Holds each block once in the pool. Least recently used nodes and snapshots go first.
 class PrefixTree {
  public:
@@ -43,16 +45,18 @@ class PrefixTree {
   PrefixTree& operator=(const PrefixTree&) = delete;
 
   /// The longest usable beginning of at most `max_blocks` blocks. Counts as a use.
-  PrefixHit Find(std::span<const TokenId> prompt, std::int64_t max_blocks);
+  PrefixHit Find(std::span<const TokenId> prompt, std::int64_t max_blocks, std::uint64_t group = 0);
 
   /// Adds the first blocks.size() blocks of `prompt`, which are complete and will not change.
   /// Blocks that the tree has already stay as they are. The prompt must go on after them.
-  void Insert(std::span<const TokenId> prompt, std::span<const BlockId> blocks);
+  void Insert(std::span<const TokenId> prompt, std::span<const BlockId> blocks,
+              std::uint64_t group = 0);
 
   /// Whether the beginning of `blocks` blocks is in the tree and no snapshot was taken after it.
-  bool WantsSnapshot(std::span<const TokenId> prompt, std::int64_t blocks);
+  bool WantsSnapshot(std::span<const TokenId> prompt, std::int64_t blocks, std::uint64_t group = 0);
   /// Attaches one there. Requires WantsSnapshot.
-  void AttachSnapshot(std::span<const TokenId> prompt, std::int64_t blocks, SnapshotId snapshot);
+  void AttachSnapshot(std::span<const TokenId> prompt, std::int64_t blocks, SnapshotId snapshot,
+                      std::uint64_t group = 0);
   /// Gives up the least recently used snapshot; nullopt when there is none.
   std::optional<SnapshotId> DropSnapshot();
   /// Gives up this one; false when it is gone already.
@@ -75,7 +79,7 @@ class PrefixTree {
   };
   using Children = std::map<Key, std::unique_ptr<Node>, KeyLess>;
   struct Node {
-    Node* parent = nullptr;  // nullptr below the root
+    Children* siblings = nullptr;  // that it is one of
     Children::iterator self;
     BlockId block{};
     Children children;
@@ -92,15 +96,16 @@ class PrefixTree {
 
   std::span<const TokenId> KeyAt(std::span<const TokenId> prompt, std::int64_t block) const;
   static Step FindStep(Children& children, std::span<const TokenId> key);
-  std::vector<Step> Match(std::span<const TokenId> prompt, std::int64_t max_blocks);
+  std::vector<Step> Match(std::span<const TokenId> prompt, std::int64_t max_blocks,
+                          std::uint64_t group);
   void Touch(std::span<Node* const> path);
   void Remove(Node& node, std::vector<SnapshotId>& dropped);
 
   BlockPool& pool_;
   const bool with_draft_;
-  Children roots_;
-  std::list<Node*> nodes_;      // least recently used first; a child before its parent
-  std::list<Node*> snapshots_;  // nodes that have one, least recently used first
+  std::map<std::uint64_t, Children> roots_;  // by group
+  std::list<Node*> nodes_;                   // least recently used first; a child before its parent
+  std::list<Node*> snapshots_;               // nodes that have one, least recently used first
 };
 
 }  // namespace kv8

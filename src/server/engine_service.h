@@ -1,6 +1,7 @@
 // The engine's thread: takes requests from other threads and hands out what comes of them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -17,6 +18,11 @@
 
 namespace kv8 {
 
+/// What a request fails with for which there is no memory: kResourceExhausted, and told from
+/// limits.
+Error OutOfMemoryError();
+bool IsOutOfMemory(const Error& error);
+
 /// Names a submission; never reused.
 enum class GenerationId : std::uint64_t {};
 
@@ -31,7 +37,8 @@ class GenerationSink {
   /// A token of the request with this index in the submission. kCancel ends the whole submission.
   virtual TokenReply OnToken(std::size_t request, const TokenEvent& event) = 0;
   /// The last call, and always made: one completion per request; or why the engine refused or
-  /// failed, or kCancelled.
+  /// failed, kCancelled, or OutOfMemoryError.
+  /// If it throws, for lack of memory, it is called once more with OutOfMemoryError.
   virtual void OnDone(Result<std::vector<Completion>> completions) = 0;
 };
 
@@ -71,6 +78,8 @@ class EngineService {
   /// block, which is wasted when nobody looks. The next snapshot with it comes soon, even when the
   /// engine is idle.
   void WatchPool();
+  /// Whether the engine broke down for lack of memory: it takes nothing more.
+  bool failed() const { return failed_; }
   const ModelInfo& model() const { return engine_->model(); }
   const MemoryPlan& memory() const { return engine_->memory(); }
 
@@ -83,7 +92,11 @@ class EngineService {
 
   void Run();
   Commands WaitForCommands();
+  template <class Work>
+  void Guard(Work work);
+  void Take(std::unique_ptr<Submission> submission);
   void Start(std::unique_ptr<Submission> submission);
+  Result<RequestId> SubmitOne(Request request, TokenCallback on_token, DoneCallback on_done);
   void CancelNow(GenerationId id);
   void Complete(GenerationId id, std::size_t request, Completion completion);
   void Finish(GenerationId id, Result<std::vector<Completion>> result);
@@ -102,6 +115,8 @@ class EngineService {
   bool pool_missing_ = false;  // somebody watches, and the last snapshot is without the map
   std::chrono::steady_clock::time_point pool_watched_until_;
   std::shared_ptr<const EngineSnapshot> snapshot_;
+
+  std::atomic<bool> failed_{false};
 
   // Of the engine's thread alone.
   std::map<GenerationId, std::unique_ptr<Submission>> running_;

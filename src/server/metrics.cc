@@ -246,6 +246,8 @@ std::string MetricsText(const MetricsInput& input) {
   AddKvLayers(out, input.kv_cache);
   AddMemory(out, input.memory);
   AddHttp(out, input.http);
+  out.Counter("kv8:log_lines_lost_total", "Lines of the log that nobody read in time.",
+              input.log_lines_lost);
   return out.Text();
 }
 

@@ -1,6 +1,7 @@
 // /metrics: what Prometheus reads. docs/guide/server.md lists the names.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "kv8/engine.h"
@@ -14,6 +15,7 @@ struct MetricsInput {
   const KvCacheInfo& kv_cache;
   const MemoryPlan& memory;
   const HttpStatistics& http;
+  std::uint64_t log_lines_lost = 0;
   std::string model_name;
 };
 

@@ -11,15 +11,22 @@ namespace {
 
 using Answer = const std::shared_ptr<Responder>&;
 
+const HttpError kBrokenDown = {.status = 503,
+                               .message =
+                                   "The engine broke down for lack of memory: start the "
+                                   "server again, with more."};
+
 }  // namespace
 
 void AddOperationsRoutes(HttpServer& server, const EngineService& service,
                          const std::string& model_name, const std::string& version) {
   Router& router = server.router();
-  const auto health = [](const HttpRequest&, Answer answer) {
+  const auto health = [&service](const HttpRequest&, Answer answer) {
+    if (service.failed()) return SendError(*answer, kBrokenDown);
     answer->Send(200, "application/json", R"({"status":"ok"})");
   };
-  const auto ready = [&server](const HttpRequest&, Answer answer) {
+  const auto ready = [&server, &service](const HttpRequest&, Answer answer) {
+    if (service.failed()) return SendError(*answer, kBrokenDown);
     if (!server.shutting_down()) {
       answer->Send(200, "application/json", R"({"status":"ready"})");
     } else {
@@ -37,6 +44,7 @@ void AddOperationsRoutes(HttpServer& server, const EngineService& service,
                               .kv_cache = now->kv_cache,
                               .memory = service.memory(),
                               .http = server.statistics(),
+                              .log_lines_lost = server.log().lost(),
                               .model_name = model_name}));
   };
   router.Add("GET", "/health", health, RouteAccess::kOpen);

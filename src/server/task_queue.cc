@@ -1,5 +1,6 @@
 #include "server/task_queue.h"
 
+#include <exception>
 #include <utility>
 
 namespace kv8 {
@@ -34,7 +35,11 @@ void TaskQueue::Run() {
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task();
+    try {
+      task();
+    } catch (const std::exception&) {
+      // No memory, not even to say so: the end of what the task holds does.
+    }
     task = nullptr;  // what it holds is let go outside of the lock
     lock.lock();
   }

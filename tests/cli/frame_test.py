@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import unittest
 
@@ -169,6 +170,22 @@ class FrameTest(Kv8TestCase):
         done = subprocess.run(closed, stderr=subprocess.PIPE, timeout=60)
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"standard output: cannot write", done.stderr)
+
+    def test_a_text_beyond_the_memory_is_an_error_not_a_crash(self):
+        path = self.dir / "text"
+        path.write_text("the lighthouse keeper wrote " * (8_000_000 // 28))
+        codes = set()
+        for limit in range(100, 300, 20):
+            space = (limit << 20, limit << 20)
+            done = run(
+                *("tokenize", MODEL, "--json", "--file", path),
+                preexec_fn=lambda space=space: resource.setrlimit(resource.RLIMIT_AS, space),
+            )
+            with self.subTest(limit):
+                self.assertIn(done.code, (0, 1), done.err)
+                self.assertEqual("no memory left" in done.err, done.code == 1)
+            codes.add(done.code)
+        self.assertIn(1, codes)
 
     def test_Cli7_a_full_disk_under_standard_output_is_an_error(self):
         for arguments in (

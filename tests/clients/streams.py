@@ -25,6 +25,7 @@ async def read_stream(host, port, tokens):
     body = {"model": MODEL_NAME, "prompt": "Once upon a time", "max_tokens": tokens}
     body = json.dumps({**body, "stream": True, "ignore_eos": True}).encode()
     head = f"POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
+    head += "Content-Type: application/json\r\n"
     start = time.monotonic()
     reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
     try:

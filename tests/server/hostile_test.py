@@ -2,26 +2,27 @@
 
 import json
 import re
+import resource
 import threading
 import time
 import unittest
 
-from kv8_server import PATIENCE, Client, Server, ServerTestCase, completion, request, text_of
+from kv8_server import MODEL, PATIENCE, Client, Server, ServerTestCase, completion, request, text_of
 
-POST = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 MALFORMED = {
     "a line without sense": (b"hello\r\n\r\n", 400),
     "binary": (bytes(range(128, 256)) * 4 + b"\r\n\r\n", 400),
     "a TLS greeting": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
     "no Host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
-    "two Hosts": (b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+    "two Hosts": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n", 400),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
-    "a target without slash": (b"GET health HTTP/1.1\r\nHost: a\r\n\r\n", 400),
-    "NUL in a header": (b"GET /health HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n", 400),
-    "huge headers": (b"GET /health HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 200_000, 431),
-    "many headers": (b"GET /health HTTP/1.1\r\nHost: a\r\n" + b"X: 1\r\n" * 1000 + b"\r\n", 431),
-    "a huge target": (b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 431),
+    "a target without slash": (b"GET health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    "NUL in a header": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: \0\r\n\r\n", 400),
+    "huge headers": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 200_000, 431),
+    "many headers": (b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X: 1\r\n" * 1000 + b"\r\n", 431),
+    "a huge target": (b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 431),
     "a huge body": (POST + b"Content-Length: 99999999\r\n\r\n", 413),
     "a length that is none": (POST + b"Content-Length: x\r\n\r\n", 400),
     "two lengths": (POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
@@ -29,8 +30,21 @@ MALFORMED = {
         POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
     ),
-    "chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 411),
-    "an unknown coding": (POST + b"Transfer-Encoding: br\r\n\r\n", 411),
+    "chunks that are none": (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    "a huge chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\n7fffffff\r\n", 413),
+    "an endless trailer": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"x" * 200_000,
+        431,
+    ),
+    "a coding of the transfer": (POST + b"Transfer-Encoding: br\r\n\r\n", 501),
+    "a coding of the body": (POST + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", 415),
+    "a form": (
+        b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        b"Content-Type: application/x-www-form-urlencoded\r\n\r\n{}",
+        415,
+    ),
+    "another site's name": (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+    "another site's page": (request("GET", "/v1/models", headers=["Origin: http://x.test"]), 403),
     "no such path": (request("GET", "/v2/models"), 404),
     "no such method": (request("PATCH", "/v1/models"), 405),
 }
@@ -66,7 +80,7 @@ class Malformed(ServerTestCase):
         for path in ENDPOINTS:
             for name, body in BODIES.items():
                 with self.subTest(name, path=path):
-                    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
+                    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
                     status, _, answer = client.send(head.encode() + body).answer()
                     self.assertEqual(status, 400, answer)
                     self.assertEqual(json.loads(answer)["error"]["type"], "invalid_request_error")
@@ -224,6 +238,62 @@ class ManyStreams(unittest.TestCase):
             status, _, body = client.send(completion(4)).answer()
         self.assertEqual(status, 200, body)
         self.assertEqual(self.server.stop(), 0)
+
+
+class LittleMemory(ServerTestCase):
+    """A server whose address space may grow by a little only."""
+
+    def setUp(self):
+        self.assertEqual(self.ask(completion(2))[0], 200)  # what the first request takes is taken
+
+    def allow(self, more):
+        """Lets the address space grow by `more` bytes; None: without a limit."""
+        limit = resource.RLIM_INFINITY
+        if more is not None:
+            limit = self.server.memory("VmSize") + more
+        pid = self.server.process.pid
+        resource.prlimit(pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+
+    def test_Cli68_a_request_beyond_the_memory_fails_alone(self):
+        text = "the lighthouse keeper wrote " * (8_000_000 // 28)
+        bodies = {
+            "text": ("/v1/completions", {"prompt": text}),
+            "ids": ("/v1/completions", {"prompt": [1] * 4_000_000}),
+            "messages": ("/v1/chat/completions", {"messages": [{"role": "user", "content": text}]}),
+            "tokenize": ("/tokenize", {"prompt": text}),
+            "detokenize": ("/detokenize", {"tokens": [1] * 4_000_000}),
+            "pieces": ("/v1/completions", {"x": [[0]] * 1_500_000}),
+        }
+        data = {
+            name: request("POST", path, {"model": MODEL.name, "max_tokens": 1, **body})
+            for name, (path, body) in bodies.items()
+        }
+        seen = set()
+        for room in (1, 2, 4, 8, 12, 17, 24, 34, 50, 70, 100, 150):
+            for name, bytes_of_it in data.items():
+                with self.subTest(name, room=room):
+                    self.allow(room << 20)
+                    status, _, answer = self.ask(bytes_of_it)
+                    seen.add(status)
+                    self.assertIn(status, (200, 400, 503), answer)
+                    self.assertEqual(self.ask(completion(2))[0], 200)
+                    self.allow(None)
+        self.assertIn(503, seen)
+        self.assert_idle_and_well()
+
+    def test_Cli68_unfinished_bodies_have_a_common_limit(self):
+        before = self.server.rss()
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16000000\r\n"
+        part = head + b"Content-Type: application/json\r\n\r\n" + b" " * 15_900_000
+        clients = [self.client() for _ in range(60)]
+        for client in clients:
+            client.send(part)
+        self.assertLess(self.server.rss() - before, (256 + 80) << 20)
+        self.assertEqual(clients[-1].answer()[0], 503)
+        self.assertEqual(self.ask(request("GET", "/health"))[0], 200)
+        for client in clients:
+            client.close()
+        self.assert_idle_and_well()
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ PROMPT = "The lighthouse keeper wrote in the log that"
 
 
 class Server:
-    """A running server. Its log goes to a file, so that it never waits for a reader."""
+    """A running server. Its log goes to a file, or to `stderr`."""
 
-    def __init__(self, *flags, env=None, model=MODEL):
+    def __init__(self, *flags, env=None, model=MODEL, stderr=None):
         self.log_file = tempfile.TemporaryFile()
         command = [BINARY, "serve", "--model", model, "--port", "0", "--json"]
         # One thread: the clients, or a browser, need the other core.
@@ -34,7 +34,7 @@ class Server:
             list(map(str, command)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=self.log_file,
+            stderr=self.log_file if stderr is None else stderr,
             env={**os.environ, **(env or {})},
         )
         line = self.process.stdout.readline()
@@ -48,10 +48,14 @@ class Server:
         self.log_file.seek(0)
         return self.log_file.read().decode()
 
+    def memory(self, name):
+        """Bytes: VmRSS (resident), VmSize (address space)."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"{name}:\s+(\d+)", status)[1]) * 1024
+
     def rss(self):
         """Resident bytes."""
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
+        return self.memory("VmRSS")
 
     def stop(self):
         """SIGTERM; the exit code."""
@@ -154,7 +158,7 @@ class Client:
 def request(method, path, body=None, headers=(), version="1.1"):
     """The bytes of a request; `body` is JSON."""
     content = b"" if body is None else json.dumps(body).encode()
-    lines = [f"{method} {path} HTTP/{version}", "Host: test", *headers]
+    lines = [f"{method} {path} HTTP/{version}", "Host: localhost", *headers]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + content

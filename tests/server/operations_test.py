@@ -1,6 +1,8 @@
 """What whoever runs the server relies on: addresses, keys, TLS, logs, metrics, shutdown."""
 
+import fcntl
 import json
+import os
 import re
 import shutil
 import signal
@@ -88,6 +90,15 @@ class Shutdown(Started):
         self.assertLess(time.monotonic() - start, 10)
         self.assertNotIn(b"[DONE]", client.to_end())
 
+    def test_Cli62_a_client_that_does_not_read_holds_nothing_up(self):
+        server = self.start("--shutdown-timeout", "0.3")
+        client = Client(server.port, receive_buffer=4096)
+        self.addCleanup(client.close)
+        client.send(completion(4000, stream=True)).until(b"data: ")
+        start = time.monotonic()
+        self.assertEqual(server.stop(), 0)
+        self.assertLess(time.monotonic() - start, 10)
+
     def test_Cli62_a_second_signal_ends_it_at_once(self):
         server = self.start("--shutdown-timeout", "600")
         client = Client(server.port)
@@ -144,6 +155,59 @@ class Keys(Started):
         self.assertEqual(self.ask(server, request("GET", "/v1/models", headers=header))[0], 200)
 
 
+class Sites(Started):
+    """What pages of other sites can make a browser send."""
+
+    def statuses(self, server):
+        body = b'{"content": "a"}'
+        head = f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+        post = b"POST /tokenize HTTP/1.1\r\nHost: %s\r\n%s" + head
+        data = b'Content-Type: application/json\r\n'
+        requests = {
+            "own": (b"localhost", b"Origin: http://localhost\r\n" + data),
+            "host": (b"evil.example", data),
+            "origin": (b"localhost", b"Origin: http://evil.example\r\n" + data),
+            "text": (b"localhost", b"Content-Type: text/plain\r\n"),
+        }
+        return {name: self.ask(server, post % parts)[0] for name, parts in requests.items()}
+
+    def test_Cli66_without_a_key_other_sites_are_refused(self):
+        server = self.start()
+        own = self.statuses(server)
+        self.assertEqual((own["host"], own["origin"], own["text"]), (403, 403, 415))
+        self.assertNotIn(own["own"], (403, 415))
+
+    def test_Cli66_names_and_origins_can_be_allowed(self):
+        flags = ("--allowed-host", "a", "--allowed-host", "Evil.Example")
+        server = self.start(*flags, "--cors-origin", "http://evil.example")
+        found = self.statuses(server)
+        self.assertEqual(found.pop("text"), 415)
+        self.assertEqual(len(set(found.values()) - {403}), 1, found)
+        self.assertIn("--allowed-host", refused("--allowed-host", "http://a"))
+
+
+class Prefixes(Started):
+    def cached(self, server, key):
+        headers = (f"Authorization: Bearer {key}",)
+        prompt = "The harbour was quiet, and nobody came. " * 40
+        status, _, body = self.ask(server, completion(1, headers=headers, prompt=prompt))
+        self.assertEqual(status, 200, body)
+        return json.loads(body)["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def test_Cli67_a_key_learns_nothing_of_anothers_prompts(self):
+        keys = ("--api-key", "a", "--api-key", "b")
+        server = self.start(*keys)
+        self.assertEqual(self.cached(server, "a"), 0)
+        self.assertEqual(self.cached(server, "b"), 0)
+        own = self.cached(server, "a")
+        self.assertGreater(own, 0)
+        self.assertEqual(self.cached(server, "b"), own)
+        server.kill()
+        server = self.start(*keys, "--share-prefixes")
+        self.assertEqual(self.cached(server, "a"), 0)
+        self.assertEqual(self.cached(server, "b"), own)
+
+
 class Logs(Started):
     def test_Cli64_json_logs_have_a_line_for_every_request(self):
         server = self.start("--log-format", "json")
@@ -159,7 +223,51 @@ class Logs(Started):
         self.assertEqual((mine[0]["method"], mine[0]["path"]), ("POST", "/v1/completions"))
         self.assertEqual(mine[0]["status"], 200)
         self.assertLessEqual(mine[0]["first_byte_s"], mine[0]["seconds"])
-        self.assertEqual([line["status"] for line in lines if "status" in line][1:], [400, 400])
+        refused = [line for line in lines if line.get("status") == 400]
+        self.assertEqual(len(refused), 2)
+        self.assertNotIn("reason", mine[0])
+        for line, reason in zip(refused, ("bad target", "not an HTTP request")):
+            self.assertIn(reason, line["reason"])
+
+    def test_Cli64_refusals_of_endpoints_tell_their_reason(self):
+        server = self.start("--log-format", "json")
+        self.ask(server, completion(2, model="none"))
+        self.ask(server, request("POST", "/tokenize", {}))
+        server.stop()
+        lines = [json.loads(line) for line in server.log().splitlines()]
+        self.assertIn('no model "none"', [line for line in lines if line.get("status") == 404][0]["reason"])
+        self.assertTrue([line for line in lines if line.get("status") == 400][0]["reason"])
+
+    def test_Cli64_a_standard_error_that_nobody_reads_stops_nothing(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            reader, writer = os.pipe()
+            self.addCleanup(os.close, reader)
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+            server = self.start(stderr=writer)
+            os.close(writer)
+            many = request("GET", "/" + "x" * 200) * 100  # a kilobyte of log each: more than waits
+            for _ in range(100):
+                with Client(server.port) as client:
+                    client.send(many)
+                    for _ in range(100):
+                        self.assertEqual(client.answer()[0], 404)
+            self.assertEqual(self.ask(server, completion(2))[0], 200)
+            metrics = self.ask(server, request("GET", "/metrics"))[2].decode()
+            lost = float(re.search(r"^kv8:log_lines_lost_total{.*} (\S+)$", metrics, re.M)[1])
+            self.assertGreater(lost, 0)
+            start = time.monotonic()
+            server.process.send_signal(number)
+            self.assertEqual(server.wait(), 0)
+            self.assertLess(time.monotonic() - start, 20)
+
+    def test_Cli64_a_reader_that_goes_away_stops_nothing(self):
+        reader, writer = os.pipe()
+        server = self.start(stderr=writer)
+        os.close(writer)
+        os.close(reader)
+        for _ in range(100):
+            self.assertEqual(self.ask(server, request("GET", "/health"))[0], 200)
+        self.assertEqual(server.stop(), 0)
 
     def test_Cli64_the_level_decides(self):
         for level, lines in (("off", 0), ("warning", 0)):

@@ -41,13 +41,13 @@ Result<ApiKeys> ApiKeys::Create(const std::vector<std::string>& keys) {
   return made;
 }
 
-bool ApiKeys::Accept(std::string_view authorization) const {
-  if (hashes_.empty()) return true;
-  if (!HasScheme(authorization)) return false;
+std::optional<std::size_t> ApiKeys::Find(std::string_view authorization) const {
+  if (hashes_.empty()) return 0;
+  if (!HasScheme(authorization)) return std::nullopt;
   const std::string hash = Sha256Hex(authorization.substr(kScheme.size()));
-  bool found = false;
-  for (const std::string& known : hashes_) {
-    found |= CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0;
+  std::optional<std::size_t> found;
+  for (std::size_t i = hashes_.size(); i-- > 0;) {
+    if (CRYPTO_memcmp(hashes_[i].data(), hash.data(), hash.size()) == 0) found = i;
   }
   return found;
 }

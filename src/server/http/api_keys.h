@@ -1,6 +1,8 @@
 // Which clients may ask.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +17,11 @@ class ApiKeys {
   static Result<ApiKeys> Create(const std::vector<std::string>& keys);
 
   bool empty() const { return hashes_.empty(); }
-  /// Whether `authorization`, the value of that header, is "Bearer <one of the keys>"; always when
-  /// there are no keys. Hashes are compared, all of them and to their end, so that the time tells
-  /// nothing of a key, of its length or of which one it was.
-  bool Accept(std::string_view authorization) const;
+  /// Which key `authorization`, the value of that header, holds as "Bearer <key>": its number, one
+  /// and the same for keys that are equal. Nullopt when it holds none; 0 when there are no keys.
+  /// Hashes are compared, all of them and to their end, so that the time tells nothing of a key, of
+  /// its length or of which one it was.
+  std::optional<std::size_t> Find(std::string_view authorization) const;
 
  private:
   std::vector<std::string> hashes_;

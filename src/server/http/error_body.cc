@@ -1,5 +1,6 @@
 #include "server/http/error_body.h"
 
+#include <new>
 #include <utility>
 
 #include "base/json.h"
@@ -39,6 +40,21 @@ std::string ErrorBody(const HttpError& error) {
 void SendError(Responder& responder, const HttpError& error, HttpHeaders headers) {
   responder.Note("reason", error.cause.empty() ? error.message : error.cause);
   responder.Send(error.status, "application/json", ErrorBody(error), std::move(headers));
+}
+
+HttpError OutOfMemory() {
+  return {.status = 503,
+          .message =
+              "The server has not enough memory for this request: try again later, or send "
+              "a smaller one.",
+          .code = "out_of_memory"};
+}
+
+void SendException(Responder& responder, const std::exception& problem) {
+  if (dynamic_cast<const std::bad_alloc*>(&problem) != nullptr) {
+    return SendError(responder, OutOfMemory(), {{"Retry-After", "1"}});
+  }
+  SendError(responder, {.status = 500, .message = "The server failed to answer."});
 }
 
 void SendOverloaded(Responder& responder, int retry_after_seconds) {

@@ -1,6 +1,7 @@
 // Errors in the shape that OpenAI's clients read.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,12 @@ std::string ErrorBody(const HttpError& error);
 
 /// Sends the body with its status; the log has the reason.
 void SendError(Responder& responder, const HttpError& error, HttpHeaders headers = {});
+
+/// 503: a request needs more memory than there is.
+HttpError OutOfMemory();
+
+/// What a library threw while a request was answered: 503 for lack of memory, else 500.
+void SendException(Responder& responder, const std::exception& problem);
 
 /// 429 with Retry-After: the line of waiting requests is full.
 void SendOverloaded(Responder& responder, int retry_after_seconds);

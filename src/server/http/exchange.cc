@@ -1,6 +1,7 @@
 #include "server/http/exchange.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "server/http/error_body.h"
@@ -22,7 +23,12 @@ void Exchange::Wake(std::unique_lock<std::mutex> lock, bool urgent) {
   const bool needed = !woken_ && !pause_ && !closed_;
   woken_ = needed || woken_;
   lock.unlock();
-  if (needed) wake_();
+  if (!needed) return;
+  try {
+    wake_();
+  } catch (const std::exception&) {
+    // No memory for the message: the session looks by itself every now and then.
+  }
 }
 
 void Exchange::Send(int status, std::string_view content_type, std::string_view body,
@@ -30,25 +36,28 @@ void Exchange::Send(int status, std::string_view content_type, std::string_view 
   std::function<void()> dropped;  // destroyed after the lock is given back
   std::unique_lock lock(mutex_);
   if (stage_ != Stage::kFresh) return;
+  std::string bytes;
+  if (!closed_) bytes = ResponseHead(frame_, status, content_type, body.size(), headers);
+  if (!closed_ && !frame_.head_only) bytes += body;
+  // From here on nothing throws: where there is no memory, another answer can still be given.
   stage_ = Stage::kComplete;
   status_ = status;
   body_bytes_ = body.size();
   dropped = std::exchange(on_close_, nullptr);
   if (closed_) return;
-  waiting_ = ResponseHead(frame_, status, content_type, body.size(), headers);
-  if (!frame_.head_only) waiting_ += body;
+  waiting_ = std::move(bytes);
   Wake(std::move(lock), true);
 }
 
 void Exchange::BeginStream(int status, std::string_view content_type, const HttpHeaders& headers) {
   std::unique_lock lock(mutex_);
   if (stage_ != Stage::kFresh) return;
+  // Without chunks only the end of the connection ends a stream.
+  if (frame_.http_1_0) frame_.keep_alive = false;
+  if (!closed_) waiting_ = ResponseHead(frame_, status, content_type, std::nullopt, headers);
   stage_ = Stage::kStreaming;
   status_ = status;
   if (closed_) return;
-  // Without chunks only the end of the connection ends a stream.
-  if (frame_.http_1_0) frame_.keep_alive = false;
-  waiting_ = ResponseHead(frame_, status, content_type, std::nullopt, headers);
   Wake(std::move(lock), false);  // the first piece may be near
 }
 
@@ -69,13 +78,10 @@ bool Exchange::Write(std::string_view piece) {
     Wake(std::move(lock), true);
     return false;
   }
+  if (!frame_.head_only && frame_.http_1_0) waiting_ += piece;
+  if (!frame_.head_only && !frame_.http_1_0) AppendChunk(waiting_, piece);
   body_bytes_ += piece.size();
   if (frame_.head_only) return true;
-  if (frame_.http_1_0) {
-    waiting_ += piece;
-  } else {
-    AppendChunk(waiting_, piece);
-  }
   const bool much = waiting_.size() >= std::min(kMuch, buffer_limit_ / 4);
   const bool apart = ComesApart();
   Wake(std::move(lock), much || apart);
@@ -86,10 +92,10 @@ void Exchange::End() {
   std::function<void()> dropped;
   std::unique_lock lock(mutex_);
   if (stage_ != Stage::kStreaming) return;
+  if (!closed_ && !frame_.http_1_0 && !frame_.head_only) waiting_ += kLastChunk;
   stage_ = Stage::kComplete;
   dropped = std::exchange(on_close_, nullptr);
   if (closed_) return;
-  if (!frame_.http_1_0 && !frame_.head_only) waiting_ += kLastChunk;
   Wake(std::move(lock), true);
 }
 
@@ -115,9 +121,12 @@ void Exchange::Abandon() {
   if (stage_ == Stage::kComplete || closed_) return;
   if (stage_ == Stage::kFresh) {
     lock.unlock();
-    const HttpError error{.status = 500, .message = "The server gave no answer."};
-    Send(error.status, "application/json", ErrorBody(error), {});
-    return;
+    try {
+      const HttpError error{.status = 500, .message = "The server gave no answer."};
+      return Send(error.status, "application/json", ErrorBody(error), {});
+    } catch (const std::exception&) {
+      lock.lock();  // no memory to say so: the connection ends without an answer
+    }
   }
   abandoned_ = true;
   Wake(std::move(lock), true);

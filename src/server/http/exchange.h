@@ -100,7 +100,8 @@ class Exchange {
 /// The half that handlers hold.
 class ExchangeResponder final : public Responder {
  public:
-  explicit ExchangeResponder(std::shared_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
+  explicit ExchangeResponder(std::shared_ptr<Exchange> exchange, std::size_t client = 0)
+      : exchange_(std::move(exchange)), client_(client) {}
   ~ExchangeResponder() override { exchange_->Abandon(); }
   ExchangeResponder(const ExchangeResponder&) = delete;
   ExchangeResponder& operator=(const ExchangeResponder&) = delete;
@@ -109,6 +110,7 @@ class ExchangeResponder final : public Responder {
             HttpHeaders headers) override {
     exchange_->Send(status, content_type, body, headers);
   }
+  std::size_t client() const override { return client_; }
   void BeginStream(int status, std::string_view content_type, HttpHeaders headers) override {
     exchange_->BeginStream(status, content_type, headers);
   }
@@ -119,6 +121,7 @@ class ExchangeResponder final : public Responder {
 
  private:
   std::shared_ptr<Exchange> exchange_;
+  const std::size_t client_;
 };
 
 }  // namespace kv8

@@ -11,11 +11,14 @@ char Lower(char c) {
 
 }  // namespace
 
+bool SameWithoutCase(std::string_view left, std::string_view right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [](char a, char b) { return Lower(a) == Lower(b); });
+}
+
 std::string_view HttpRequest::Header(std::string_view name) const {
   for (const auto& [key, value] : headers) {
-    const bool same = std::equal(key.begin(), key.end(), name.begin(), name.end(),
-                                 [](char left, char right) { return Lower(left) == Lower(right); });
-    if (same) return value;
+    if (SameWithoutCase(key, name)) return value;
   }
   return {};
 }

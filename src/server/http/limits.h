@@ -10,6 +10,8 @@ struct ServerLimits {
   std::size_t header_bytes = 32 << 10;  // request line and headers; more: 431
   std::size_t header_count = 100;       // more: 431
   std::size_t body_bytes = 16 << 20;    // more: 413
+  /// Bodies in memory, from their first byte until a handler has read them; more: 503.
+  std::size_t all_bodies_bytes = 256 << 20;
   std::size_t connections = 1024;       // more wait in the kernel's backlog
   std::size_t stream_buffer = 1 << 20;  // bytes that may wait for a slow reader of a stream
   /// Pieces of a stream that follow each other faster go out together: a send of its own, and the

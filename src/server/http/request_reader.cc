@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
+#include <cstdint>
 #include <utility>
 
 namespace kv8 {
@@ -27,6 +27,36 @@ std::string_view View(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
+/// A string that takes memory as the body comes, not as its length is announced.
+struct GrowingBody {
+  using value_type = std::string;
+
+  class reader {
+   public:
+    template <bool kRequest, class Fields>
+    reader(http::header<kRequest, Fields>& /*head*/, value_type& body) : body_(body) {}
+
+    void init(const boost::optional<std::uint64_t>& /*length*/, boost::beast::error_code& problem) {
+      problem = {};
+    }
+    template <class Buffers>
+    std::size_t put(const Buffers& buffers, boost::beast::error_code& problem) {
+      problem = {};
+      const std::size_t before = body_.size();
+      for (auto at = boost::asio::buffer_sequence_begin(buffers);
+           at != boost::asio::buffer_sequence_end(buffers); ++at) {
+        const boost::asio::const_buffer piece(*at);
+        body_.append(static_cast<const char*>(piece.data()), piece.size());
+      }
+      return body_.size() - before;
+    }
+    void finish(boost::beast::error_code& problem) { problem = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+
 /// What RFC 9112 asks to be skipped before a request.
 std::size_t LeadingLineBreaks(std::string_view bytes) {
   std::size_t skipped = 0;
@@ -37,7 +67,7 @@ std::size_t LeadingLineBreaks(std::string_view bytes) {
 }  // namespace
 
 struct RequestReader::Parser {
-  http::request_parser<http::string_body> parser;
+  http::request_parser<GrowingBody> parser;
 };
 
 RequestReader::RequestReader(const ServerLimits& limits)
@@ -100,7 +130,7 @@ bool RequestReader::TakeHead() {
   const std::string_view id = request_.Header("X-Request-Id");
   if (IsPlainId(id)) request_.id = id;
   keep_alive_ = message.keep_alive();
-  has_body_ = parser_->parser.content_length().value_or(0) > 0;
+  has_body_ = parser_->parser.chunked() || parser_->parser.content_length().value_or(0) > 0;
   wants_continue_ = has_body_ && !http_1_0_ &&
                     boost::beast::iequals(message[http::field::expect], "100-continue");
   return true;
@@ -109,6 +139,7 @@ bool RequestReader::TakeHead() {
 bool RequestReader::CheckFraming() {
   const auto& message = parser_->parser.get();
   const auto hosts = message.count(http::field::host);
+  request_.authority = View(message[http::field::host]);
   if (hosts > 1 || (hosts == 0 && !http_1_0_)) {
     return Fail(400, fmt::format("There must be one Host header, not {}.", hosts));
   }
@@ -116,15 +147,20 @@ bool RequestReader::CheckFraming() {
   if (message.count(http::field::content_length) > 0 || http_1_0_) {
     return Fail(400, "Transfer-Encoding contradicts Content-Length or HTTP/1.0.");
   }
-  return Fail(411, "The length of the body must be known: send Content-Length.");
+  if (boost::beast::iequals(message[http::field::transfer_encoding], "chunked") &&
+      message.count(http::field::transfer_encoding) == 1) {
+    return true;
+  }
+  return Fail(501, "The only coding of a transfer that is read here is chunked.");
 }
 
 bool RequestReader::TakeTarget() {
   std::string_view target = View(parser_->parser.get().target());
-  // A proxy's form: the authority is in Host already.
+  // A proxy's form, whose authority counts more than Host.
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!target.starts_with(scheme)) continue;
-    const std::size_t path = target.find('/', scheme.size());
+    const std::size_t path = target.find_first_of("/?", scheme.size());
+    request_.authority = target.substr(scheme.size(), path - scheme.size());
     target = path == std::string_view::npos ? "/" : target.substr(path);
   }
   if (!target.starts_with('/') && target != "*") {
@@ -136,6 +172,10 @@ bool RequestReader::TakeTarget() {
   return true;
 }
 
+std::size_t RequestReader::body_bytes() const {
+  return state_ == State::kDone ? request_.body.size() : parser_->parser.get().body().size();
+}
+
 std::size_t RequestReader::FeedBody(std::string_view bytes) {
   std::size_t used = 0;
   boost::beast::error_code problem;
@@ -145,8 +185,15 @@ std::size_t RequestReader::FeedBody(std::string_view bytes) {
     used += taken;
     if (taken == 0) break;
   }
-  if (problem == http::error::need_more) problem = {};
-  if (problem == http::error::body_limit) {
+  if (problem == http::error::need_more) {
+    problem = {};
+    // The line before a chunk, or the fields behind the last, which are parsed whole.
+    if (bytes.size() - used > limits_.header_bytes) problem = http::error::header_limit;
+  }
+  if (problem == http::error::header_limit) {
+    Fail(431, fmt::format("A chunk's head, or the trailer, has more than {} bytes.",
+                          limits_.header_bytes));
+  } else if (problem == http::error::body_limit) {
     Fail(413, fmt::format("The body has more than {} bytes.", limits_.body_bytes));
   } else if (problem) {
     Fail(400, fmt::format("The body is not what HTTP allows: {}.", problem.message()));

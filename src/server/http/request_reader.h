@@ -13,8 +13,7 @@
 namespace kv8 {
 
 /// Reads HTTP/1.0 and 1.1 as RFC 9112 says, and refuses what two readers could understand
-/// differently: two lengths, no Host or two, and chunked bodies (411): every client of these
-/// endpoints knows the length of what it sends.
+/// differently: two lengths, no Host or two, codings of the transfer but chunked.
 class RequestReader {
  public:
   enum class State {
@@ -42,6 +41,8 @@ class RequestReader {
   bool wants_continue() const { return wants_continue_; }
   bool keep_alive() const { return keep_alive_; }
   bool http_1_0() const { return http_1_0_; }
+  /// Of the body, so far. It takes up to twice as much address space, but no more memory.
+  std::size_t body_bytes() const;
 
  private:
   struct Parser;

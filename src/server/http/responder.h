@@ -26,6 +26,9 @@ class Responder {
   virtual void Send(int status, std::string_view content_type, std::string body,
                     HttpHeaders headers = {}) = 0;
 
+  /// Whose request it answers: HttpRequest::client.
+  virtual std::size_t client() const { return 0; }
+
   /// The head of an answer whose body comes in pieces.
   virtual void BeginStream(int status, std::string_view content_type, HttpHeaders headers = {}) = 0;
   /// Sends a piece as soon as the client takes it. False when the client is gone, or is so slow

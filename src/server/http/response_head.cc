@@ -18,6 +18,8 @@ constexpr std::string_view Reason(int status) {
       return "Bad Request";
     case 401:
       return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -98,6 +100,7 @@ std::string ResponseHead(const ResponseFrame& frame, int status, std::string_vie
 }
 
 void AppendChunk(std::string& out, std::string_view piece) {
+  out.reserve(out.size() + piece.size() + 24);  // a chunk is appended whole or not at all
   fmt::format_to(std::back_inserter(out), "{:x}\r\n", piece.size());
   out.append(piece).append("\r\n");
 }

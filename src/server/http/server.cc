@@ -9,6 +9,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <exception>
 #include <unordered_map>
 #include <utility>
 
@@ -32,11 +33,13 @@ class AsioLoop final : public IoLoop {
   void Post(std::function<void()> work) override { asio::post(io, std::move(work)); }
   void PostLater(std::function<void()> work) override {
     later_.push_back(std::move(work));
-    if (later_.size() > 1) return;  // the timer runs
+    if (timer_runs_) return;
     timer_.expires_after(interval_);
     timer_.async_wait([this](error_code) {
+      timer_runs_ = false;
       for (const auto& due : std::exchange(later_, {})) due();
     });
+    timer_runs_ = true;
   }
 
   asio::io_context io{1};
@@ -45,6 +48,7 @@ class AsioLoop final : public IoLoop {
   const std::chrono::milliseconds interval_;
   asio::steady_timer timer_{io};
   std::vector<std::function<void()>> later_;
+  bool timer_runs_ = false;
 };
 
 Error BindError(const HttpServerOptions& options, const std::string& what) {
@@ -72,6 +76,15 @@ Result<void> CheckExposure(const HttpServerOptions& options, const tcp::endpoint
                                    end.address().to_string()),
                .where = "--host " + options.host,
                .remedy = "set --api-key or --api-key-file, or say --insecure"};
+}
+
+Result<void> CheckBodyLimits(const ServerLimits& limits) {
+  if (limits.body_bytes <= limits.all_bodies_bytes) return {};
+  return Error{.code = Code::kInvalidArgument,
+               .what = fmt::format("one body may have {} bytes, and all together {}",
+                                   limits.body_bytes, limits.all_bodies_bytes),
+               .where = "--max-body-bytes, --max-all-bodies-bytes",
+               .remedy = "give all of them at least the room of one"};
 }
 
 Result<void> Listen(tcp::acceptor& acceptor, const HttpServerOptions& options,
@@ -115,10 +128,10 @@ class HttpServer::Impl {
  public:
   Impl(HttpServerOptions options, Log& log)
       : options_(std::move(options)),
-        context_(std::make_shared<SessionContext>()),
+        context_(std::make_shared<SessionContext>(options_.limits)),
         loop_(std::make_shared<AsioLoop>(options_.limits.stream_interval)) {
-    context_->limits = options_.limits;
-    context_->cors_origin = options_.cors_origin;
+    context_->rules.check_hosts = options_.api_keys.empty() || !options_.allowed_hosts.empty();
+    context_->rules.cors_origin = options_.cors_origin;
     context_->log = &log;
   }
 
@@ -157,7 +170,9 @@ class HttpServer::Impl {
 };
 
 Result<void> HttpServer::Impl::Open() {
-  KV8_ASSIGN_OR_RETURN(context_->keys, ApiKeys::Create(options_.api_keys));
+  KV8_ASSIGN_OR_RETURN(context_->rules.keys, ApiKeys::Create(options_.api_keys));
+  KV8_ASSIGN_OR_RETURN(context_->rules.hosts, HostNames::Create(options_.allowed_hosts));
+  KV8_RETURN_IF_ERROR(CheckBodyLimits(options_.limits));
   if (options_.tls_certificate.empty() != options_.tls_key.empty()) {
     return Error{.code = Code::kInvalidArgument,
                  .what = "TLS needs a certificate and its key",
@@ -182,13 +197,20 @@ std::string HttpServer::Impl::url() const {
 void HttpServer::Impl::Run() {
   Accept();
   ScheduleSweep();
-  loop_->io.run();
+  for (;;) {
+    try {
+      loop_->io.run();
+      return;
+    } catch (const std::exception& problem) {
+      // No memory for a connection: it is given up, and the others go on.
+      context_->log->Write(LogLevel::kError, "connection failed", {{"what", problem.what()}});
+    }
+  }
 }
 
 void HttpServer::Impl::Accept() {
   const bool full = sessions_.size() >= options_.limits.connections;
   if (accepting_ || !acceptor_.is_open() || (full && !DropIdle())) return;
-  accepting_ = true;
   acceptor_.async_accept([this](error_code problem, tcp::socket socket) {
     accepting_ = false;
     // Out of file descriptors, most likely: the next sweep tries again.
@@ -196,6 +218,7 @@ void HttpServer::Impl::Accept() {
     OnAccepted(std::move(socket));
     Accept();
   });
+  accepting_ = true;
 }
 
 void HttpServer::Impl::OnAccepted(tcp::socket socket) {
@@ -216,7 +239,11 @@ void HttpServer::Impl::OnAccepted(tcp::socket socket) {
 void HttpServer::Impl::OnClosed(Session& session) {
   sessions_.erase(&session);
   context_->statistics.connections_open = sessions_.size();
-  Accept();
+  try {
+    Accept();
+  } catch (const std::exception&) {
+    // No memory: the next sweep tries again.
+  }
   FinishIfDone();
 }
 
@@ -235,20 +262,25 @@ bool HttpServer::Impl::DropIdle() {
 void HttpServer::Impl::ScheduleSweep() {
   timer_.expires_after(kSweepInterval);
   timer_.async_wait([this](error_code problem) {
-    if (!problem) Sweep();
+    if (problem) return;
+    try {
+      Sweep();
+    } catch (const std::exception&) {
+      // No memory: the next sweep does it.
+    }
+    if (acceptor_.is_open() || !sessions_.empty()) ScheduleSweep();
   });
 }
 
 void HttpServer::Impl::Sweep() {
   const Session::Clock::time_point now = Session::Clock::now();
-  std::vector<std::shared_ptr<Session>> late;  // closing changes the map
+  std::vector<std::shared_ptr<Session>> due;  // closing changes the map
   for (const auto& [key, session] : sessions_) {
-    if (session->deadline() <= now) late.push_back(session);
+    if (session->answering() || session->deadline() <= now) due.push_back(session);
   }
-  for (const auto& session : late) session->Sweep(now);
+  for (const auto& session : due) session->Sweep(now);
   if (now >= cut_off_) CloseAll();
   Accept();
-  if (acceptor_.is_open() || !sessions_.empty()) ScheduleSweep();
 }
 
 void HttpServer::Impl::Shutdown() {
@@ -322,6 +354,10 @@ std::string HttpServer::url() const {
 
 const HttpStatistics& HttpServer::statistics() const {
   return impl_->context().statistics;
+}
+
+const Log& HttpServer::log() const {
+  return *impl_->context().log;
 }
 
 void HttpServer::Run() {

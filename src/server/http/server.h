@@ -19,10 +19,11 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";  // address or name
   std::uint16_t port = 8000;       // 0: a free one
   std::vector<std::string> api_keys;
-  bool insecure = false;                  // without a key on an address that others reach
-  std::filesystem::path tls_certificate;  // PEM, the chain; empty: plain HTTP
-  std::filesystem::path tls_key;          // PEM
-  std::string cors_origin;                // Access-Control-Allow-Origin; empty: no CORS headers
+  bool insecure = false;                   // without a key on an address that others reach
+  std::vector<std::string> allowed_hosts;  // names that requests may use beside this machine's
+  std::filesystem::path tls_certificate;   // PEM, the chain; empty: plain HTTP
+  std::filesystem::path tls_key;           // PEM
+  std::string cors_origin;  // whose pages may call, as Access-Control-Allow-Origin; empty: none
   ServerLimits limits;
 };
 
@@ -40,7 +41,8 @@ class HttpServer {
  public:
   /// Binds and listens; nothing is answered before Run. `log` outlives the server.
   /// Errors: kInvalidArgument for an address that others reach without a key, keys that no header
-  /// can hold, half a TLS pair; kIo for an address that cannot be bound; kCorrupt for PEM files.
+  /// can hold, what is no host name, a body limit above that of all bodies, half a TLS pair; kIo
+  /// for an address that cannot be bound; kCorrupt for PEM files.
   static Result<std::unique_ptr<HttpServer>> Create(HttpServerOptions options, Log& log);
   ~HttpServer();
 
@@ -50,6 +52,7 @@ class HttpServer {
   /// "http://127.0.0.1:8000"
   std::string url() const;
   const HttpStatistics& statistics() const;
+  const Log& log() const;
 
   /// Serves on the calling thread until a shutdown is complete.
   void Run();

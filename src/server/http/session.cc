@@ -42,23 +42,52 @@ void Session::SetDeadline(std::chrono::milliseconds from_now) {
   deadline_ = Clock::now() + from_now;
 }
 
+/// Runs a step of the session. Memory may run out in any of them: then the connection fails, not
+/// the server.
+template <class Step>
+void Session::Guard(Step step) {
+  try {
+    step();
+  } catch (const std::exception&) {
+    OnException();
+  }
+}
+
+void Session::OnException() {
+  try {
+    if (phase_ == Phase::kHead || phase_ == Phase::kBody) return Refuse({.error = OutOfMemory()});
+  } catch (const std::exception&) {
+    // There is not even memory to say so.
+  }
+  Close();
+}
+
 void Session::Start() {
   SetDeadline(context_->limits.header_timeout);
   stream_->Handshake([self = shared_from_this()](bool ok, std::size_t) {
-    if (!ok) return self->Close();
-    if (self->phase_ != Phase::kHandshake) return;
-    self->reader_.emplace(self->context_->limits);
-    self->phase_ = Phase::kIdle;
-    self->Read();
+    self->Guard([&] { self->OnHandshake(ok); });
   });
 }
 
+void Session::OnHandshake(bool ok) {
+  if (!ok) return Close();
+  if (phase_ != Phase::kHandshake) return;
+  reader_.emplace(context_->limits);
+  phase_ = Phase::kIdle;
+  Read();
+}
+
 void Session::Sweep(Clock::time_point now) {
-  if (now < deadline_) return;
+  Guard([&] {
+    if (now >= deadline_) return OnDeadline();
+    Flush();  // a wake may have been lost for lack of memory
+  });
+}
+
+void Session::OnDeadline() {
   if (phase_ == Phase::kHead || phase_ == Phase::kBody) {
     ++context_->statistics.cut_off;
-    Refuse({.status = 408, .message = "The request did not come in time."});
-    return;
+    return Refuse({.error = {.status = 408, .message = "The request did not come in time."}});
   }
   if (phase_ == Phase::kAnswer) {
     ++context_->statistics.cut_off;
@@ -77,8 +106,8 @@ void Session::Close() {
   phase_ = Phase::kClosed;
   const std::shared_ptr<Session> self = shared_from_this();
   stream_->Close();
-  if (exchange_) exchange_->Close();
   on_closed_(*this);
+  if (exchange_) exchange_->Close();
 }
 
 // Reading.
@@ -93,9 +122,10 @@ void Session::Read() {
   reading_ = true;
   const std::size_t size = phase_ == Phase::kBody ? kBodyReadSize : kReadSize;
   if (chunk_.size() != size) chunk_ = std::vector<char>(size);  // gives the larger one back
-  stream_->ReadSome(
-      chunk_.data(), chunk_.size(),
-      [self = shared_from_this()](bool ok, std::size_t bytes) { self->OnRead(ok, bytes); });
+  stream_->ReadSome(chunk_.data(), chunk_.size(),
+                    [self = shared_from_this()](bool ok, std::size_t bytes) {
+                      self->Guard([&] { self->OnRead(ok, bytes); });
+                    });
 }
 
 void Session::OnRead(bool ok, std::size_t bytes) {
@@ -127,6 +157,7 @@ void Session::OnPeerFinished() {
 void Session::Parse() {
   while (phase_ == Phase::kHead || phase_ == Phase::kBody) {
     in_.erase(0, reader_->Feed(in_));
+    if (phase_ == Phase::kBody && !ShareGrows()) return Refuse({.error = OutOfMemory()});
     switch (reader_->state()) {
       case RequestReader::State::kHead:
       case RequestReader::State::kBody:
@@ -138,36 +169,27 @@ void Session::Parse() {
         Dispatch();
         return;
       case RequestReader::State::kFailed:
-        Refuse(reader_->error());
+        Refuse({.error = reader_->error()});
         return;
     }
   }
+}
+
+bool Session::ShareGrows() {
+  if (!body_share_) body_share_ = std::make_shared<BodyMemory::Share>(context_->bodies);
+  return body_share_->GrowTo(reader_->body_bytes());
 }
 
 /// Decides from the head alone whether the body is worth reading.
 void Session::Admit() {
   phase_ = Phase::kBody;
   SetDeadline(context_->limits.body_timeout);
-  const HttpRequest& request = reader_->request();
+  HttpRequest& request = reader_->request();
   const Router::Match match = context_->router.Find(request.method, request.path);
   handler_ = match.handler;
   allowed_methods_ = match.allowed;
-  const bool preflight = request.method == "OPTIONS";  // browsers send these without a key
-  if (!preflight && match.access == RouteAccess::kKey &&
-      !context_->keys.Accept(request.Header("Authorization"))) {
-    refusal_ = {.status = 401,
-                .message = "This server asks for an API key, as Authorization: Bearer <key>.",
-                .code = "invalid_api_key"};
-    refusal_headers_ = {{"WWW-Authenticate", "Bearer"}};
-  } else if (!preflight && handler_ == nullptr && allowed_methods_.empty()) {
-    refusal_ = {.status = 404, .message = fmt::format("There is no {} here.", request.path)};
-  } else if (!preflight && handler_ == nullptr) {
-    refusal_ = {.status = 405,
-                .message = fmt::format("{} takes {}, not {}.", request.path, allowed_methods_,
-                                       request.method)};
-    refusal_headers_ = {{"Allow", allowed_methods_}};
-  }
-  if (refusal_ && reader_->has_body()) return Refuse(*refusal_, refusal_headers_);
+  refusal_ = CheckAdmission(context_->rules, match, reader_->has_body(), request);
+  if (refusal_ && reader_->has_body()) return Refuse(*refusal_);
   if (reader_->wants_continue()) {
     out_ = "HTTP/1.1 100 Continue\r\n\r\n";
     WriteOut();
@@ -191,7 +213,7 @@ void Session::BeginAnswer() {
   first_byte_ = {};
   answer_complete_ = false;
   ResponseFrame frame{.request_id = request_id_,
-                      .cors_origin = context_->cors_origin,
+                      .cors_origin = context_->rules.cors_origin,
                       .head_only = method_ == "HEAD",
                       .http_1_0 = reader_->http_1_0(),
                       .keep_alive = whole && reader_->keep_alive() && !context_->shutting_down};
@@ -199,22 +221,28 @@ void Session::BeginAnswer() {
     const std::shared_ptr<IoLoop> io = loop.lock();
     if (!io) return;
     io->Post([weak] {
-      if (const std::shared_ptr<Session> self = weak.lock()) self->Flush();
+      const std::shared_ptr<Session> self = weak.lock();
+      if (self) self->Guard([&] { self->Flush(); });
     });
   };
   exchange_ = std::make_shared<Exchange>(std::move(frame), context_->limits.stream_buffer,
                                          context_->limits.stream_gap, wake);
 }
 
-void Session::Refuse(const HttpError& error, HttpHeaders headers) {
+void Session::Refuse(const Refusal& refusal) {
   ++context_->statistics.refused;
   BeginAnswer();
+  if (!exchange_->summary().keep_alive) {  // nothing follows, and what came is of no use
+    reader_.reset();
+    body_share_.reset();
+    in_ = {};
+  }
   ExchangeResponder responder(exchange_);
-  SendError(responder, error, std::move(headers));
+  SendError(responder, refusal.error, refusal.headers);
 }
 
 void Session::Dispatch() {
-  if (refusal_) return Refuse(*refusal_, refusal_headers_);
+  if (refusal_) return Refuse(*refusal_);
   BeginAnswer();
   if (method_ == "OPTIONS") return AnswerOptions();
   CallHandler();
@@ -223,7 +251,7 @@ void Session::Dispatch() {
 void Session::AnswerOptions() {
   const std::string allowed = allowed_methods_.empty() ? "OPTIONS" : allowed_methods_;
   HttpHeaders headers = {{"Allow", allowed}};
-  if (!context_->cors_origin.empty()) {
+  if (!context_->rules.cors_origin.empty()) {
     headers.emplace_back("Access-Control-Allow-Methods", allowed);
     headers.emplace_back("Access-Control-Allow-Headers",
                          "Authorization, Content-Type, X-Request-Id");
@@ -233,14 +261,15 @@ void Session::AnswerOptions() {
 }
 
 void Session::CallHandler() {
-  const auto responder = std::make_shared<ExchangeResponder>(exchange_);
+  reader_->request().body_share = std::move(body_share_);
+  const auto responder = std::make_shared<ExchangeResponder>(exchange_, reader_->request().client);
   try {
     (*handler_)(std::move(reader_->request()), responder);
   } catch (const std::exception& problem) {
     // A handler's library may throw, for lack of memory if for nothing else; one request fails.
     context_->log->Write(LogLevel::kError, "handler failed",
                          {{"id", request_id_}, {"what", std::string_view(problem.what())}});
-    SendError(*responder, {.status = 500, .message = "The server failed to answer."});
+    SendException(*responder, problem);
   }
   if (!exchange_->complete()) FlushLater();  // ends the pause that a stream begins with
 }
@@ -274,7 +303,7 @@ void Session::FlushLater() {
   io->PostLater([self = shared_from_this()] {
     self->flush_later_ = false;
     if (self->exchange_) self->exchange_->EndPause();
-    self->Flush();
+    self->Guard([&] { self->Flush(); });
   });
 }
 
@@ -289,7 +318,7 @@ void Session::WriteRest() {
   // The deadline of a body under way is the body's.
   if (phase_ == Phase::kAnswer) SetDeadline(context_->limits.write_timeout);
   const auto on_written = [self = shared_from_this()](bool ok, std::size_t bytes) {
-    self->OnWritten(ok, bytes);
+    self->Guard([&] { self->OnWritten(ok, bytes); });
   };
   stream_->WriteSome(out_.data() + written_, out_.size() - written_, on_written);
 }
@@ -317,7 +346,6 @@ void Session::FinishAnswer() {
   const bool keep_alive = exchange_->summary().keep_alive;
   exchange_.reset();
   refusal_.reset();
-  refusal_headers_.clear();
   if (!keep_alive || context_->shutting_down) return Linger();
   reader_.emplace(context_->limits);
   if (in_.empty()) {

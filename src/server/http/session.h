@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "server/http/api_keys.h"
+#include "server/http/admission.h"
+#include "server/http/body_memory.h"
 #include "server/http/exchange.h"
 #include "server/http/limits.h"
 #include "server/http/log.h"
@@ -23,10 +24,12 @@ namespace kv8 {
 
 /// What all sessions of a server share.
 struct SessionContext {
-  ServerLimits limits;
+  explicit SessionContext(const ServerLimits& given) : limits(given) {}
+
+  const ServerLimits limits;
+  BodyMemory bodies{limits.all_bodies_bytes};
   Router router;
-  ApiKeys keys;
-  std::string cors_origin;
+  AdmissionRules rules;
   Log* log = nullptr;
   HttpStatistics statistics;
   std::atomic<bool> shutting_down{false};
@@ -43,10 +46,11 @@ class Session : public std::enable_shared_from_this<Session> {
           std::weak_ptr<IoLoop> loop, std::function<void(Session&)> on_closed);
 
   void Start();
-  /// Ends what took too long; called every now and then.
+  /// Ends what took too long, and looks after an answer; called every now and then.
   void Sweep(Clock::time_point now);
   /// Between two requests, or before the first.
   bool idle() const { return phase_ == Phase::kIdle; }
+  bool answering() const { return phase_ == Phase::kAnswer; }
   Clock::time_point deadline() const { return deadline_; }
   /// Closes now if no request is under way; otherwise the answer is the last.
   void FinishSoon();
@@ -55,13 +59,16 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   enum class Phase { kHandshake, kIdle, kHead, kBody, kAnswer, kLinger, kClosed };
 
+  void OnHandshake(bool ok);
+  void OnDeadline();
   void Read();
   void OnRead(bool ok, std::size_t bytes);
   void OnPeerFinished();
   void Parse();
+  bool ShareGrows();
   void Admit();
   void Dispatch();
-  void Refuse(const HttpError& error, HttpHeaders headers = {});
+  void Refuse(const Refusal& refusal);
   void BeginAnswer();
   void AnswerOptions();
   void CallHandler();
@@ -71,6 +78,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void WriteRest();
   void OnWritten(bool ok, std::size_t bytes);
   void FinishAnswer();
+  template <class Step>
+  void Guard(Step step);
+  void OnException();
   void Linger();
   void LogAnswer(bool complete) const;
   void SetDeadline(std::chrono::milliseconds from_now);
@@ -92,8 +102,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The request at hand.
   std::optional<RequestReader> reader_;
-  std::optional<HttpError> refusal_;  // decided from the head
-  HttpHeaders refusal_headers_;
+  std::shared_ptr<BodyMemory::Share> body_share_;
+  std::optional<Refusal> refusal_;  // decided from the head
   const Handler* handler_ = nullptr;
   std::string allowed_methods_;
   std::string method_;  // for the log, after the handler has taken the request

@@ -6,6 +6,8 @@
 #include <random>
 #include <utility>
 
+#include "server/engine_service.h"
+
 namespace kv8::openai {
 namespace {
 
@@ -57,6 +59,7 @@ void WriteFinishReason(JsonWriter& json, FinishReason reason) {
 }
 
 HttpError HttpErrorOf(const Error& error) {
+  if (IsOutOfMemory(error)) return OutOfMemory();
   const int status = StatusOf(error.code);
   if (status == 500) {
     // Files and addresses of the server are its own business.

@@ -2,8 +2,11 @@
 
 #include <array>
 #include <chrono>
+#include <exception>
 #include <utility>
 
+#include "base/json_dismantle.h"
+#include "server/http/error_body.h"
 #include "server/openai/answer.h"
 #include "server/openai/known_fields.h"
 
@@ -42,12 +45,17 @@ Result<std::optional<ChatTemplate>> LoadTemplate(const std::filesystem::path& di
 void Answer(const Route& route, const ApiContext& context, const HttpRequest& request,
             const std::shared_ptr<Responder>& responder) {
   const auto handle = [&]() -> Result<void> {
-    KV8_ASSIGN_OR_RETURN(const OrderedJson body, ParseBody(request.body));
+    KV8_ASSIGN_OR_RETURN(OrderedJson body, ParseBody(request.body));
+    const DismantleAtExit guard(body);
     const std::string unknown = UnknownFields(body, route.bit);
     if (!unknown.empty()) responder->Note("ignored", unknown);
     return route.endpoint(context, body, responder);
   };
-  if (const auto handled = handle(); !handled.ok()) SendFailure(*responder, handled.error());
+  try {
+    if (const auto handled = handle(); !handled.ok()) SendFailure(*responder, handled.error());
+  } catch (const std::exception& problem) {
+    SendException(*responder, problem);
+  }
 }
 
 }  // namespace
@@ -64,7 +72,8 @@ Result<std::unique_ptr<Api>> Api::Create(EngineService& service, const ApiOption
                      .constraints = std::move(constraints),
                      .tokenizer_info = std::move(tokenizer_info),
                      .model_names = options.model_names,
-                     .created = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+                     .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                     .share_prefixes = options.share_prefixes};
   if (options.generation_config) context.generation = service.model().generation;
   std::erase(context.model_names, "");
   if (context.model_names.empty()) context.model_names = {DirectoryName(options.model_dir)};

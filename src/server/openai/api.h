@@ -18,6 +18,7 @@ struct ApiOptions {
   std::filesystem::path model_dir;       // tokenizer.json, and the chat template if there is one
   std::vector<std::string> model_names;  // of the one model; none: the directory's name
   bool generation_config = true;   // the checkpoint's defaults, not OpenAI's, for what is not said
+  bool share_prefixes = false;     // of prompts between clients with different keys
   std::size_t max_waiting = 1024;  // requests whose bodies wait to be read; more: 429
 };
 

@@ -15,6 +15,9 @@ Result<void> ApiContext::CheckModel(const std::string& name) const {
 
 Result<void> ApiContext::Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink,
                                 Responder& responder) const {
+  if (!share_prefixes) {
+    for (Request& request : requests) request.prefix_group = responder.client();
+  }
   KV8_ASSIGN_OR_RETURN(const GenerationId id,
                        service->Submit(std::move(requests), std::move(sink)));
   responder.OnClose([engine = service, id] { engine->Cancel(id); });

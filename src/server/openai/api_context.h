@@ -28,6 +28,7 @@ struct ApiContext {
   std::vector<std::string> model_names;  // all are the one model's; never empty
   GenerationDefaults generation;         // for requests that do not say
   std::int64_t created = 0;              // seconds since 1970
+  bool share_prefixes = false;           // of prompts between clients with different keys
 
   /// kNotFound unless a request's model is one of the names.
   Result<void> CheckModel(const std::string& name) const;

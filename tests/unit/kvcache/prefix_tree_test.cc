@@ -52,6 +52,27 @@ TEST_P(PrefixTreeTest, AHitEndsAtTheDeepestSnapshot) {
   EXPECT_THAT(tree.Find(prompt, 1).blocks, IsEmpty());
 }
 
+TEST_P(PrefixTreeTest, GroupsShareNothing) {
+  const auto prompt = Prompt({1, 2});
+  const auto blocks = Insert(prompt, 2);
+  tree.AttachSnapshot(prompt, 2, SnapshotId{7});
+  EXPECT_THAT(tree.Find(prompt, 2).blocks, ElementsAreArray(blocks));
+  EXPECT_THAT(tree.Find(prompt, 2, 1).blocks, IsEmpty());
+  EXPECT_EQ(tree.Find(prompt, 2, 1).matched_blocks, 0) << "not even that it is known";
+  const auto other = pool.Allocate(2).value();
+  tree.Insert(prompt, other, 1);
+  pool.Free(other);
+  EXPECT_TRUE(tree.WantsSnapshot(prompt, 2, 1));
+  tree.AttachSnapshot(prompt, 2, SnapshotId{8}, 1);
+  EXPECT_THAT(tree.Find(prompt, 2, 1).blocks, ElementsAreArray(other));
+  EXPECT_THAT(tree.Find(prompt, 2).blocks, ElementsAreArray(blocks));
+  std::vector<SnapshotId> dropped;
+  tree.Evict(16, dropped);
+  EXPECT_THAT(dropped, ElementsAre(SnapshotId{8}, SnapshotId{7}))
+      << "memory is common, and the least recently used of all goes first";
+  EXPECT_EQ(pool.free_count(), 16);
+}
+
 TEST_P(PrefixTreeTest, OneOtherTokenIsAnotherBlock) {
   const auto prompt = Prompt({1, 2});
   Insert(prompt, 2);

@@ -46,7 +46,8 @@ constexpr Case kCases[] = {
     {"GET / HTTP/1.0\r\n\r\n", 0},
     {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", 0},
     {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 0},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 411},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 0},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n", 0},
     {"GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n", 0},
     {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", 0},
     // Not complete.
@@ -75,9 +76,18 @@ constexpr Case kCases[] = {
      "3\r\n\r\n0\r\n\r\n",
      400},
     {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 411},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 411},
-    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 411},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
+     "chunked\r\n\r\n0\r\n\r\n",
+     400},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcdefgh\r\n", 400},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", 400},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+     "11111111111111111\r\n",
+     400},
+    {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc", -1},
 };
 
 TEST(RequestReader, ReadsAndRefuses) {
@@ -156,6 +166,12 @@ TEST(RequestReader, KeepsToItsLimits) {
     SCOPED_TRACE(c.bytes);
     EXPECT_EQ(StatusOf(c.bytes, 4, limits), c.status);
   }
+  const std::string chunks = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(StatusOf(chunks + "5\r\nabcde\r\n5\r\nabcde\r\n0\r\n\r\n", 4, limits), 0);
+  EXPECT_EQ(StatusOf(chunks + "5\r\nabcde\r\n6\r\nabcdef\r\n0\r\n\r\n", 4, limits), 413);
+  EXPECT_EQ(StatusOf(chunks + "ffffffffffffffff\r\n", 4, limits), 413);
+  EXPECT_EQ(StatusOf(chunks + "5;" + std::string(300, 'a'), 4, limits), 431);
+  EXPECT_EQ(StatusOf(chunks + "0\r\nX: " + std::string(300, 'a'), 4, limits), 431);
   EXPECT_EQ(StatusOf(start + "X: " + std::string(300, 'a'), 4, limits), 431);
   EXPECT_EQ(StatusOf(std::string(300, 'G'), 4, limits), 431);
   EXPECT_EQ(StatusOf("GET /" + std::string(300, 'a'), 300, limits), 431);

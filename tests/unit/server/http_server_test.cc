@@ -11,11 +11,14 @@
 #include <thread>
 #include <vector>
 
-#include "unit/server/http_client.h"
+#include "unit/server/http_server_fixture.h"
 
 namespace kv8 {
 namespace {
 
+using test::HttpServerTest;
+using test::kGetHello;
+using test::kPostEcho;
 using test::RawClient;
 using test::RunningServer;
 using testing::EndsWith;
@@ -23,56 +26,14 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using namespace std::chrono_literals;
 
-constexpr std::string_view kGetHello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
-
-/// A server with these routes: /hello answers at once; /echo answers the body; /stream begins a
-/// stream and hands it to the test.
-class HttpServerTest : public testing::Test {
- protected:
-  void Start(HttpServerOptions options = {}) {
-    server_ = std::make_unique<RunningServer>(std::move(options));
-    Router& router = server_->router();
-    router.Add("GET", "/hello", [](const HttpRequest&, const std::shared_ptr<Responder>& answer) {
-      answer->Send(200, "text/plain", "hello");
-    });
-    router.Add("POST", "/echo",
-               [](const HttpRequest& request, const std::shared_ptr<Responder>& answer) {
-                 answer->Send(200, "text/plain", request.body);
-               });
-    router.Add("GET", "/throw", [](const HttpRequest&, const std::shared_ptr<Responder>&) {
-      throw std::runtime_error("no");
-    });
-    router.Add("GET", "/stream", [this](const HttpRequest&, std::shared_ptr<Responder> answer) {
-      answer->OnClose([this] { closed_.set_value(); });
-      answer->BeginStream(200, "text/event-stream");
-      streams_.set_value(std::move(answer));
-    });
-    server_->Start();
-  }
-  /// The stream of the one request for /stream.
-  std::shared_ptr<Responder> Stream() {
-    auto got = streams_.get_future();
-    EXPECT_EQ(got.wait_for(20s), std::future_status::ready);
-    return got.get();
-  }
-  bool ClosedInTime() { return closed_.get_future().wait_for(20s) == std::future_status::ready; }
-  std::string Ask(std::string_view bytes) {
-    RawClient client(server_->port());
-    client.Send(bytes);
-    return client.ReadAnswer();
-  }
-
-  std::promise<void> closed_;
-  std::promise<std::shared_ptr<Responder>> streams_;
-  std::unique_ptr<RunningServer> server_;
-};
-
 TEST_F(HttpServerTest, KeepsConnectionsAndAnswersInOrder) {
   Start();
   RawClient client(server_->port());
   std::string pipelined;
   for (int i = 0; i < 50; ++i) {
-    pipelined += "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n";
+    pipelined +=
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+        "application/json\r\nContent-Length: 2\r\n\r\n";
     pipelined += std::to_string(10 + i);
   }
   client.Send(pipelined);
@@ -97,15 +58,15 @@ TEST_F(HttpServerTest, SpeaksHttp10) {
 
 TEST_F(HttpServerTest, AnswersHeadOptionsAndUnknowns) {
   Start();
-  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 204"), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n")));
-  EXPECT_THAT(Ask("GET /no HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("GET /no HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("not_found_error")));
-  EXPECT_THAT(Ask("DELETE /hello HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("DELETE /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 405"), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n")));
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
   RawClient client(server_->port());
-  client.Send("HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n" + std::string(kGetHello));
+  client.Send("HEAD /hello HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(kGetHello));
   EXPECT_THAT(client.ReadUntil("\r\n\r\n"), HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(client.ReadAnswer(), StartsWith("HTTP/1.1 200"));
 }
@@ -115,29 +76,34 @@ TEST_F(HttpServerTest, AsksForAKeyBeforeTheBody) {
   options.api_keys = {"secret"};
   Start(std::move(options));
   EXPECT_THAT(Ask(kGetHello), AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("invalid_api_key")));
-  EXPECT_THAT(Ask("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"),
+  EXPECT_THAT(Ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nContent-Length: 1000000\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("Connection: close\r\n")));
-  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\r\n"),
+  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"),
               EndsWith("hello"));
-  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: a\r\n\r\n"), StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(Ask("OPTIONS /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              StartsWith("HTTP/1.1 204"));
 }
 
 TEST_F(HttpServerTest, SaysContinueOnlyToBodiesItWants) {
   Start();
   RawClient client(server_->port());
   client.Send(
-      "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: "
+      "100-continue\r\nContent-Length: "
+      "2\r\n\r\n");
   EXPECT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.Send("hi");
   EXPECT_THAT(client.ReadAnswer(), EndsWith("hi"));
-  EXPECT_THAT(
-      Ask("POST /no HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"),
-      StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Ask("POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nExpect: 100-continue\r\nContent-Length: "
+                  "2\r\n\r\n"),
+              StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(HttpServerTest, ReturnsTheClientsRequestIdOrMakesOne) {
   Start();
-  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine-7\r\n\r\n"),
+  EXPECT_THAT(Ask("GET /hello HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine-7\r\n\r\n"),
               HasSubstr("X-Request-Id: mine-7\r\n"));
   EXPECT_THAT(Ask(kGetHello), HasSubstr("X-Request-Id: req-"));
 }
@@ -147,14 +113,14 @@ TEST_F(HttpServerTest, AllowsTheOriginItWasTold) {
   options.cors_origin = "https://a.example";
   Start(std::move(options));
   EXPECT_THAT(Ask(kGetHello), HasSubstr("Access-Control-Allow-Origin: https://a.example\r\n"));
-  EXPECT_THAT(Ask("OPTIONS /echo HTTP/1.1\r\nHost: a\r\n\r\n"),
+  EXPECT_THAT(Ask("OPTIONS /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               HasSubstr("Access-Control-Allow-Methods: POST, OPTIONS\r\n"));
 }
 
 TEST_F(HttpServerTest, AHandlerThatThrowsFailsItsRequestAlone) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /throw HTTP/1.1\r\nHost: a\r\n\r\n" + std::string(kGetHello));
+  client.Send("GET /throw HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(kGetHello));
   EXPECT_THAT(client.ReadAnswer(), StartsWith("HTTP/1.1 500"));
   EXPECT_THAT(client.ReadAnswer(), EndsWith("hello"));
 }
@@ -162,7 +128,7 @@ TEST_F(HttpServerTest, AHandlerThatThrowsFailsItsRequestAlone) {
 TEST_F(HttpServerTest, StreamsWhatOtherThreadsWrite) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   EXPECT_THAT(client.ReadUntil("\r\n\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
   std::thread writer([&stream] {
@@ -179,7 +145,7 @@ TEST_F(HttpServerTest, StreamsWhatOtherThreadsWrite) {
 TEST_F(HttpServerTest, PiecesThatFollowFastComeWithoutAFurtherPush) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   for (int round = 0; round < 5; ++round) {  // the first of a round wakes, the others wait
     for (const std::string_view piece : {"one", "two", "three"}) stream->Write(piece);
@@ -193,7 +159,7 @@ TEST_F(HttpServerTest, PiecesThatFollowFastComeWithoutAFurtherPush) {
 TEST_F(HttpServerTest, HearsTheClientHangUp) {
   Start();
   auto client = std::make_unique<RawClient>(server_->port());
-  client->Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client->Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   client.reset();
   EXPECT_TRUE(ClosedInTime());
@@ -206,7 +172,7 @@ TEST_F(HttpServerTest, CutsOffSlowReadersAndNobodyElse) {
   options.limits.stream_buffer = 64 << 10;
   Start(std::move(options));
   RawClient slow(server_->port(), 4096);
-  slow.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  slow.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   // The kernel's buffers take some megabytes before the server's own fills.
   const std::string piece(16 << 10, 'x');
@@ -233,7 +199,9 @@ TEST_F(HttpServerTest, ClosesWhatTakesTooLong) {
   half.Send("GET /hello HT");
   EXPECT_THAT(half.ReadToEnd(), StartsWith("HTTP/1.1 408"));
   RawClient body(server_->port());
-  body.Send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+  body.Send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+      "5\r\n\r\nab");
   EXPECT_THAT(body.ReadToEnd(), StartsWith("HTTP/1.1 408"));
   RawClient idle(server_->port());
   idle.Send(kGetHello);
@@ -246,7 +214,7 @@ TEST_F(HttpServerTest, CutsOffReadersThatStopAltogether) {
   options.limits.stream_buffer = 1 << 30;
   Start(std::move(options));
   RawClient slow(server_->port(), 4096);
-  slow.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  slow.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   stream->Write(std::string(32 << 20, 'x'));
   EXPECT_TRUE(ClosedInTime());
@@ -257,7 +225,9 @@ TEST_F(HttpServerTest, RefusesLargeBodiesWithoutReadingThem) {
   options.limits.body_bytes = 1000;
   Start(std::move(options));
   RawClient client(server_->port());
-  client.Send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+  client.Send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+      "100000\r\n\r\n");
   client.Send(std::string(100'000, 'x'));
   EXPECT_THAT(client.ReadToEnd(), StartsWith("HTTP/1.1 413"));
 }
@@ -267,7 +237,7 @@ TEST_F(HttpServerTest, FullHousesDropIdleConnectionsFirst) {
   options.limits.connections = 2;
   Start(std::move(options));
   RawClient busy(server_->port());
-  busy.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  busy.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   RawClient idle(server_->port());
   idle.Send(kGetHello);
@@ -285,7 +255,7 @@ TEST_F(HttpServerTest, ShutdownFinishesStreams) {
   idle.Send(kGetHello);
   EXPECT_THAT(idle.ReadAnswer(), EndsWith("hello"));
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   (*server_)->Shutdown();
   EXPECT_EQ(idle.ReadToEnd(), "");
@@ -301,7 +271,7 @@ TEST_F(HttpServerTest, ShutdownCutsOffWhatDoesNotFinish) {
   options.limits.shutdown_timeout = 200ms;
   Start(std::move(options));
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   (*server_)->Shutdown();
   EXPECT_TRUE(ClosedInTime());
@@ -312,7 +282,7 @@ TEST_F(HttpServerTest, ShutdownCutsOffWhatDoesNotFinish) {
 TEST_F(HttpServerTest, AnswersMayComeAfterTheServerHasGone) {
   Start();
   RawClient client(server_->port());
-  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.Send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto stream = Stream();
   server_.reset();
   EXPECT_FALSE(stream->Write("x"));
@@ -363,6 +333,12 @@ TEST(HttpServer, NamesWhatItCannotUse) {
   options.host = "127.0.0.1";
   options.tls_key = "key.pem";
   EXPECT_EQ(CreateError(options).code, Code::kInvalidArgument);
+  options.allowed_hosts = {"http://a"};
+  EXPECT_THAT(CreateError(options).where, HasSubstr("--allowed-host"));
+  options.allowed_hosts = {};
+  options.limits.all_bodies_bytes = options.limits.body_bytes - 1;
+  EXPECT_THAT(CreateError(options).where, HasSubstr("--max-all-bodies-bytes"));
+  options.limits = {};
   options.tls_certificate = "no/such/cert.pem";
   EXPECT_THAT(CreateError(options).where, HasSubstr("cert.pem"));
 }

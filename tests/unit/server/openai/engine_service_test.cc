@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -93,6 +94,11 @@ Code ErrorOf(Recorder& recorder) {
   return done.error().code;
 }
 
+bool FailedForMemory(Recorder& recorder) {
+  const auto& done = recorder.WaitUntilDone();
+  return !done.ok() && IsOutOfMemory(done.error());
+}
+
 TEST(EngineService, GivesWhatTheEngineGives) {
   const auto expected = NewEngine()->Generate(Long(6)).value().choices[0].token_ids;
   EngineService service(NewEngine(), {});
@@ -167,6 +173,87 @@ TEST(EngineService, ASinkCancelsItsWholeSubmission) {
   recorder->StopAfter(3);
   ASSERT_TRUE(service.Submit({Long(200), Long(200)}, recorder).ok());
   EXPECT_EQ(ErrorOf(*recorder), Code::kCancelled);
+}
+
+/// A sink that finds no memory when it is told of a token, or of the end.
+class PoorSink : public Recorder {
+ public:
+  explicit PoorSink(bool at_tokens) : at_tokens_(at_tokens) {}
+
+  bool OnToken(std::size_t request, const TokenEvent& event) override {
+    if (at_tokens_) throw std::bad_alloc();
+    return Recorder::OnToken(request, event);
+  }
+  void OnDone(Result<std::vector<Completion>> completions) override {
+    if (completions.ok()) throw std::bad_alloc();
+    Recorder::OnDone(std::move(completions));
+  }
+
+ private:
+  const bool at_tokens_;
+};
+
+TEST(EngineService, ASinkWithoutMemoryFailsAlone) {
+  EngineService service(NewEngine(), {.max_requests = 3});
+  const auto other = std::make_shared<Recorder>();
+  ASSERT_TRUE(service.Submit({Long(200)}, other).ok());
+  for (const bool at_tokens : {false, true}) {
+    const auto poor = std::make_shared<PoorSink>(at_tokens);
+    // The line has room again soon after the last one's end.
+    while (!service.Submit({Long(3), Long(5)}, poor).ok()) std::this_thread::yield();
+    EXPECT_TRUE(FailedForMemory(*poor));
+  }
+  EXPECT_TRUE(other->WaitUntilDone().ok());
+  EXPECT_FALSE(service.failed());
+}
+
+/// Finds no memory when the engine takes it, or in the midst of a step.
+class PoorConstraint : public TokenConstraint {
+ public:
+  explicit PoorConstraint(bool in_step) : in_step_(in_step) {}
+
+  std::unique_ptr<TokenConstraint> Clone() const override {
+    if (!in_step_) throw std::bad_alloc();
+    return std::make_unique<PoorConstraint>(in_step_);
+  }
+  void FillMask(std::span<std::uint64_t> /*mask*/) override { throw std::bad_alloc(); }
+  bool Accept(TokenId /*token*/) override { return true; }
+  bool complete() const override { return true; }
+  bool finished() const override { return false; }
+
+ private:
+  const bool in_step_;
+};
+
+Request Poor(bool in_step) {
+  Request request = Long(3);
+  request.constraint = std::make_shared<PoorConstraint>(in_step);
+  return request;
+}
+
+TEST(EngineService, ARequestThatIsNotTakenForLackOfMemoryFailsAlone) {
+  EngineService service(NewEngine(), {});
+  const auto other = std::make_shared<Recorder>();
+  const auto poor = std::make_shared<Recorder>();
+  ASSERT_TRUE(service.Submit({Long(200)}, other).ok());
+  ASSERT_TRUE(service.Submit({Long(3), Poor(/*in_step=*/false)}, poor).ok());
+  EXPECT_TRUE(FailedForMemory(*poor));
+  EXPECT_TRUE(other->WaitUntilDone().ok());
+  EXPECT_FALSE(service.failed());
+}
+
+TEST(EngineService, AnEngineThatThrewInAStepIsNotUsedAgain) {
+  EngineService service(NewEngine(), {});
+  const auto other = std::make_shared<Recorder>();
+  const auto poor = std::make_shared<Recorder>();
+  ASSERT_TRUE(service.Submit({Long(200)}, other).ok());
+  ASSERT_TRUE(service.Submit({Poor(/*in_step=*/true)}, poor).ok());
+  EXPECT_TRUE(FailedForMemory(*poor));
+  EXPECT_TRUE(FailedForMemory(*other));
+  EXPECT_TRUE(service.failed());
+  const auto late = std::make_shared<Recorder>();
+  ASSERT_TRUE(service.Submit({Long(3)}, late).ok());
+  EXPECT_TRUE(FailedForMemory(*late));
 }
 
 TEST(EngineService, StopEndsEverythingAndRefusesTheRest) {
