@@ -13,8 +13,8 @@ namespace kv8 {
 /// Errors: kNotFound, kInvalidArgument, kUnsupported.
 Result<void> CheckModelDirectory(const std::filesystem::path& dir);
 
-/// config.json of a checkpoint: with its directory, what a wrong path fails by first. `fields` as in
-/// ReadModelSpec. Errors: those of CheckModelDirectory, ReadJsonFile and ReadModelSpec.
+/// config.json of a checkpoint: with its directory, what a wrong path fails by first. `fields` as
+/// in ReadModelSpec. Errors: those of CheckModelDirectory, ReadJsonFile and ReadModelSpec.
 Result<ModelSpec> LoadModelSpec(const std::filesystem::path& dir, Json* fields = nullptr);
 
 }  // namespace kv8

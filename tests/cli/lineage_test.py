@@ -76,7 +76,7 @@ class LineageTest(Kv8TestCase):
         yield "no K projection", view, "K/V weights"
         yield "embedding", self.with_other_embedding(self.dir / "e", calibrated().view), "SHA-256"
 
-    def test_Cli35_inspect_refuses_what_generate_refuses(self):
+    def test_Cli39_inspect_refuses_what_generate_refuses(self):
         for name, view, text in self.broken_views():
             with self.subTest(name):
                 runs = (self.run_flags(view), ("inspect", view), ("inspect", view, "--json"))

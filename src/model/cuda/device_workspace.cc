@@ -80,20 +80,30 @@ void TakeMoe(Arena& arena, const ModelSpec& config, std::int64_t rows, DeviceWor
   w.moe.shared_out = arena.Take<float>(rows * config.hidden);
 }
 
+void TakeDraft(Arena& arena, const ModelSpec& config, std::int64_t rows, DeviceWorkspace& w) {
+  const std::int64_t width = config.stream_width();
+  w.draft_streams = arena.Take<float>(rows * width);
+  w.draft_input = arena.Take<float>(rows * width);
+  w.draft_normed = arena.Take<float>(rows * width);
+  w.draft_embedding = arena.Take<float>(rows * config.hidden);
+  w.ones = arena.Take<float>(rows * config.streams);
+}
+
+void TakeMagnitudes(Arena& arena, std::int64_t heads, DeviceWorkspace& w) {
+  if (heads == 0) return;
+  w.magnitudes.cells = arena.Take<MagnitudeCell>(std::ssize(Log2Bins::Get().cells()));
+  w.magnitudes.heads = arena.Take<HeadMagnitudes>(heads);
+}
+
 }  // namespace
 
 DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelSpec& config,
                                       const WorkspaceSize& size) {
   const std::int64_t width = std::int64_t{config.streams} * config.hidden;
-  const std::int64_t draft_rows = size.with_draft ? size.rows : 0;
   const std::int64_t mixed_rows = std::max(size.rows, size.logit_rows);
   DeviceWorkspace w{};
   w.streams = arena.Take<float>(size.rows * width);
-  w.draft_streams = arena.Take<float>(draft_rows * width);
-  w.draft_input = arena.Take<float>(draft_rows * width);
-  w.draft_normed = arena.Take<float>(draft_rows * width);
-  w.draft_embedding = arena.Take<float>(draft_rows * config.hidden);
-  w.ones = arena.Take<float>(draft_rows * config.streams);
+  TakeDraft(arena, config, size.with_draft ? size.rows : 0, w);
   w.token_streams = arena.Take<float>(size.logit_rows * width);
   w.logits = arena.Take<float>(size.logit_rows * config.vocab);
   w.best_parts = arena.Take<std::uint64_t>(size.logit_rows * ArgmaxParts(config.vocab));
@@ -101,10 +111,7 @@ DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelSpec& config,
   w.best_tokens = arena.Take<std::int32_t>(size.logit_rows);
   TakeChoice(arena, size.logit_rows, w);
   w.gathers = arena.Take<CopyArray>(4);
-  if (size.observed_heads > 0) {
-    w.magnitudes.cells = arena.Take<MagnitudeCell>(std::ssize(Log2Bins::Get().cells()));
-    w.magnitudes.heads = arena.Take<HeadMagnitudes>(size.observed_heads);
-  }
+  TakeMagnitudes(arena, size.observed_heads, w);
   w.x = arena.Take<float>(mixed_rows * config.hidden);
   w.y = arena.Take<float>(size.rows * config.hidden);
   w.inject = arena.Take<float>(mixed_rows * config.streams);

@@ -16,7 +16,7 @@ void ExpectEqual(const ExecutorMemory& planned, const ExecutorMemory& taken) {
 }
 
 TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
-  const ModelSpec spec = ReadModelSpec(test::ReleasedConfig(), "released").value();
+  const ModelSpec spec = test::ReleasedSpec();
   const Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
   for (const bool with_draft : {false, true}) {
     ExecutorLimits limits{
@@ -37,7 +37,7 @@ TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
 
 /// What the GPU will take is known without one.
 TEST(MemoryPlan, TheGpuPlansFromTheConfigurationAlone) {
-  const ModelSpec spec = ReadModelSpec(test::ReleasedConfig(), "released").value();
+  const ModelSpec spec = test::ReleasedSpec();
   const Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
   ExecutorLimits limits{
       .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kE4M3, spec.KvLayers(true), 262144),

@@ -40,7 +40,7 @@ TEST(TensorSource, ShapesAloneHaveTheSizesOfACheckpoint) {
 /// The released checkpoint's index gives 359,999,963,128 bytes for all of its tensors: target,
 /// draft and a vision tower, which kv8 leaves out.
 TEST(TensorSource, TheReleasedModelIsCountedFromItsConfiguration) {
-  const ModelSpec spec = ReadModelSpec(test::ReleasedConfig(), "released").value();
+  const ModelSpec spec = test::ReleasedSpec();
   Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
   const Bytes bytes = Count(model.weights);
   EXPECT_EQ(spec.KvLayers(true), 13);

@@ -13,8 +13,6 @@
 namespace kv8::cuda {
 namespace {
 
-class CudaKvObserve : public CudaTest {};
-
 std::vector<MagnitudeCell> Cells() {
   std::vector<MagnitudeCell> cells;
   for (const Log2Bins::Cell& cell : Log2Bins::Get().cells()) {
@@ -23,41 +21,63 @@ std::vector<MagnitudeCell> Cells() {
   return cells;
 }
 
-TEST_F(CudaKvObserve, EqualsTheOracle) {
-  const OnDevice<MagnitudeCell> cells(device(), stream(), Cells());
+/// Rows with extremes among their keys; the last row is padding where there are several.
+struct Case {
+  Case(int head_count, std::int64_t head_dim, std::int64_t row_count)
+      : heads(head_count),
+        dim(head_dim),
+        rows(row_count),
+        padding(rows > 1 ? 1 : 0),
+        k(RandomValues(rows * heads * dim, 1, 30.0f)),
+        v(RandomValues(rows * heads * dim, 2, 1e-3f)) {
+    const float extremes[] = {0.0f, -0.0f, 1e-40f, 3e38f, -3e38f, INFINITY, NAN, 0x1p-24f};
+    std::copy(std::begin(extremes), std::end(extremes), k.begin());
+  }
+
+  void AddExpected(std::vector<HeadMagnitudes>& to) const {
+    ThreadPool pool(1);
+    const std::int64_t cols = heads * dim;
+    reference::KvObserve({pool}, heads, ConstMatrix(k.data(), rows - padding, cols),
+                         ConstMatrix(v.data(), rows - padding, cols), to);
+  }
+
+  int heads;
+  std::int64_t dim, rows, padding;
+  std::vector<float> k, v;
+};
+
+class CudaKvObserve : public CudaTest {
+ protected:
+  /// What two calls count: they add.
+  std::vector<HeadMagnitudes> Observe(const Case& test) {
+    const auto rows = static_cast<std::size_t>(test.rows);
+    std::vector<std::int32_t> sequence(rows, 0);
+    if (test.padding > 0) sequence.back() = -1;
+    const auto cells = Upload(Cells());
+    const auto key = Upload(test.k), value = Upload(test.v);
+    const auto of = Upload(sequence);
+    const auto at = Upload(std::vector<std::int64_t>(rows, 0));
+    const auto out = Upload(std::vector<HeadMagnitudes>(static_cast<std::size_t>(2 * test.heads)));
+    const KvObserveArgs args{.rows = {of.data(), at.data(), static_cast<std::int32_t>(rows)},
+                             .key = key.data(),
+                             .value = value.data(),
+                             .heads = test.heads,
+                             .dim = static_cast<std::int32_t>(test.dim),
+                             .cells = cells.data(),
+                             .out = out.data()};
+    for (int call = 0; call < 2; ++call) EXPECT_TRUE(ops().KvObserve(stream(), args).ok());
+    return out.Read();
+  }
+};
+
+TEST_F(CudaKvObserve, MatchesTheOracle) {
   for (const int heads : {1, 2, 5}) {
     for (const std::int64_t dim : {16, 64, 256}) {
       for (const std::int64_t rows : {1, 64, 65, 300}) {
-        std::vector<float> k = RandomValues(rows * heads * dim, 1, 30.0f);
-        std::vector<float> v = RandomValues(rows * heads * dim, 2, 1e-3f);
-        const float extremes[] = {0.0f, -0.0f, 1e-40f, 3e38f, -3e38f, INFINITY, NAN, 0x1p-24f};
-        std::copy(std::begin(extremes), std::end(extremes), k.begin());
-        std::vector<std::int32_t> sequence(static_cast<std::size_t>(rows), 0);
-        const std::vector<std::int64_t> position(static_cast<std::size_t>(rows), 0);
-        const std::int64_t padding = rows > 1 ? 1 : 0;  // the last row
-        if (padding > 0) sequence.back() = -1;
-
+        const Case test(heads, dim, rows);
         std::vector<HeadMagnitudes> expected(static_cast<std::size_t>(2 * heads));
-        ThreadPool pool(1);
-        const std::int64_t cols = heads * dim;
-        for (int call = 0; call < 2; ++call) {  // it adds
-          reference::KvObserve({pool}, heads, ConstMatrix(k.data(), rows - padding, cols),
-                               ConstMatrix(v.data(), rows - padding, cols), expected);
-        }
-        const OnDevice<float> key(device(), stream(), k), value(device(), stream(), v);
-        const OnDevice<std::int32_t> of(device(), stream(), sequence);
-        const OnDevice<std::int64_t> at(device(), stream(), position);
-        const OnDevice<HeadMagnitudes> out(
-            device(), stream(), std::vector<HeadMagnitudes>(static_cast<std::size_t>(2 * heads)));
-        const KvObserveArgs args{.rows = {of.data(), at.data(), static_cast<std::int32_t>(rows)},
-                                 .key = key.data(),
-                                 .value = value.data(),
-                                 .heads = heads,
-                                 .dim = static_cast<std::int32_t>(dim),
-                                 .cells = cells.data(),
-                                 .out = out.data()};
-        for (int call = 0; call < 2; ++call) ASSERT_TRUE(ops().KvObserve(stream(), args).ok());
-        const std::vector<HeadMagnitudes> actual = out.Read();
+        for (int call = 0; call < 2; ++call) test.AddExpected(expected);
+        const std::vector<HeadMagnitudes> actual = Observe(test);
         for (std::size_t i = 0; i < expected.size(); ++i) {
           ASSERT_EQ(std::memcmp(&actual[i], &expected[i], sizeof(HeadMagnitudes)), 0)
               << heads << " heads of " << dim << ", " << rows << " rows, head " << i;
