@@ -2,17 +2,20 @@
 
 #include "model/cpu/cpu_executor.h"
 #include "model/cuda/cuda_executor.h"
+#include "ops/limits.h"
 
 namespace kv8 {
 
 Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits) {
+  KV8_RETURN_IF_ERROR(CheckLimits(model.spec, device));
   if (device == DeviceKind::kCuda) return cuda::CudaExecutor::Plan(model, limits);
   return CpuExecutor::Plan(model, limits);
 }
 
 Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,
                                                  const ExecutorLimits& limits) {
+  KV8_RETURN_IF_ERROR(CheckLimits(model.spec, device));
   if (device == DeviceKind::kCuda) return cuda::CudaExecutor::Create(model, limits);
   return CpuExecutor::Create(model, limits);
 }

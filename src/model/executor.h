@@ -142,12 +142,13 @@ class Executor {
   std::optional<Error> failure_;
 };
 
-/// What an executor on `device` will take.
+/// What an executor on `device` will take. Errors: those of CheckLimits; kUnsupported for what else
+/// the device cannot run.
 Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits);
 
-/// `model` must outlive the executor. Errors: kResourceExhausted with the numbers; kUnsupported for
-/// what the device cannot run.
+/// `model` must outlive the executor. Errors: those of PlanExecutor; kResourceExhausted with the
+/// numbers.
 Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,
                                                  const ExecutorLimits& limits);
 

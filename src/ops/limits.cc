@@ -1,0 +1,198 @@
+#include "ops/limits.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "kvcache/layout.h"
+#include "ops/cuda/dense.h"
+#include "ops/cuda/moe.h"
+#include "ops/cuda/ple.h"
+
+namespace kv8 {
+namespace {
+
+using Spec = const ModelSpec&;
+
+std::int64_t Hidden(Spec s) {
+  return s.hidden;
+}
+std::int64_t LowRank(Spec s) {
+  return s.lowrank;
+}
+std::int64_t Streams(Spec s) {
+  return s.streams;
+}
+std::int64_t ConvKernel(Spec s) {
+  return s.gdn.conv_kernel;
+}
+std::int64_t KeyDim(Spec s) {
+  return s.gdn.key_dim;
+}
+/// 1 where value heads are as wide as key heads.
+std::int64_t WidthRatio(Spec s) {
+  return s.gdn.value_dim % s.gdn.key_dim == 0 ? s.gdn.value_dim / s.gdn.key_dim : 0;
+}
+std::int64_t GdnWidth(Spec s) {
+  return std::int64_t{s.gdn.value_heads} * s.gdn.value_dim;
+}
+std::int64_t QueryWidth(Spec s) {
+  return std::int64_t{s.qsa.query_heads} * s.qsa.head_dim;
+}
+std::int64_t HeadDim(Spec s) {
+  return s.qsa.head_dim;
+}
+std::int64_t QueryHeadsPerKvHead(Spec s) {
+  return s.qsa.query_heads / s.qsa.kv_heads;
+}
+std::int64_t IndexDim(Spec s) {
+  return s.qsa.index_dim;
+}
+std::int64_t IndexHeads(Spec s) {
+  return s.qsa.index_heads;
+}
+std::int64_t BlockTokens(Spec s) {
+  return s.qsa.block_tokens;
+}
+std::int64_t Experts(Spec s) {
+  return s.moe.experts;
+}
+std::int64_t ExpertsPerToken(Spec s) {
+  return s.moe.experts_per_token;
+}
+std::int64_t ExpertDim(Spec s) {
+  return s.moe.expert_dim;
+}
+std::int64_t SharedExpertDim(Spec s) {
+  return s.moe.shared_expert_dim;
+}
+std::int64_t PleEmbedDim(Spec s) {
+  return s.ple ? s.ple->embed_dim : -1;
+}
+std::int64_t Ngram(Spec s) {
+  return s.ple ? s.ple->ngram_size : -1;
+}
+/// Values that the parts of the low-rank products take beside W: at most 1 of it.
+std::int64_t HyperPartsOfWidth(Spec s) {
+  return (cuda::kHyperSplits * (std::int64_t{s.lowrank} + s.streams) + s.stream_width() - 1) /
+         s.stream_width();
+}
+
+/// Tokens of a selection block that the ring of raw index keys can complete, with the rows of a
+/// verification behind it.
+constexpr std::int64_t kMaxBlockTokens = kIndexRingTokens / 2;
+
+constexpr Limit kCpuLimits[] = {
+    {.op = "index_store",
+     .field = "indexer_compress_ratio",
+     .value = BlockTokens,
+     .max = kMaxBlockTokens},
+};
+
+constexpr std::int64_t kPiece = 32;  // columns that a product reads at a time
+
+constexpr Limit kCudaLimits[] = {
+    {.op = "linear", .field = "hidden_size", .value = Hidden, .multiple_of = kPiece},
+    {.op = "hyper_mix", .field = "hc_count", .value = Streams, .one_of = {cuda::kHyperStreams}},
+    {.op = "hyper_mix", .field = "hc_lowrank", .value = LowRank, .multiple_of = kPiece},
+    {.op = "hyper_mix",
+     .field = "8 * (hc_lowrank + hc_count) / (hc_count * hidden_size)",
+     .value = HyperPartsOfWidth,
+     .max = 1},
+    {.op = "gdn", .field = "linear_conv_kernel_dim", .value = ConvKernel, .one_of = {4}},
+    {.op = "gdn", .field = "linear_key_head_dim", .value = KeyDim, .one_of = {32, 128}},
+    {.op = "gdn",
+     .field = "linear_value_head_dim / linear_key_head_dim",
+     .value = WidthRatio,
+     .one_of = {1}},
+    {.op = "linear",
+     .field = "linear_num_value_heads * linear_value_head_dim",
+     .value = GdnWidth,
+     .multiple_of = kPiece},
+    {.op = "attention", .field = "head_dim", .value = HeadDim, .one_of = {64, 128, 256}},
+    {.op = "attention",
+     .field = "num_attention_heads / num_key_value_heads",
+     .value = QueryHeadsPerKvHead,
+     .max = 16},
+    {.op = "linear",
+     .field = "num_attention_heads * head_dim",
+     .value = QueryWidth,
+     .multiple_of = kPiece},
+    {.op = "select_blocks", .field = "indexer_head_dim", .value = IndexDim, .one_of = {64, 128}},
+    {.op = "select_blocks", .field = "indexer_n_heads", .value = IndexHeads, .max = 4},
+    {.op = "select_blocks", .field = "indexer_compress_ratio", .value = BlockTokens, .one_of = {4}},
+    {.op = "moe", .field = "num_experts", .value = Experts, .max = cuda::kMaxExperts},
+    {.op = "moe",
+     .field = "num_experts_per_tok",
+     .value = ExpertsPerToken,
+     .max = cuda::kMaxExpertsPerToken},
+    {.op = "moe", .field = "moe_intermediate_size", .value = ExpertDim, .multiple_of = kPiece},
+    {.op = "moe",
+     .field = "shared_expert_intermediate_size",
+     .value = SharedExpertDim,
+     .multiple_of = kPiece},
+    {.op = "ple", .field = "ple_embed_dim", .value = PleEmbedDim, .multiple_of = kPiece},
+    {.op = "ple", .field = "ngram_size", .value = Ngram, .max = cuda::kMaxNgram},
+};
+
+std::string_view DeviceName(DeviceKind device) {
+  return device == DeviceKind::kCuda ? "the GPU" : "the CPU";
+}
+
+}  // namespace
+
+bool Limit::Holds(std::int64_t got) const {
+  if (one_of[0] != 0) return std::ranges::count(one_of, got) > 0;
+  return got >= min && got <= max && got % multiple_of == 0;
+}
+
+std::string Limit::Text() const {
+  if (one_of[0] != 0) {
+    const auto end = std::ranges::find(one_of, 0);
+    return fmt::format("{}", fmt::join(one_of.begin(), end, ", "));
+  }
+  if (multiple_of != 1) return fmt::format("multiples of {}", multiple_of);
+  return max == min ? fmt::format("{}", min) : fmt::format("{} to {}", min, max);
+}
+
+std::span<const Limit> LimitsOf(DeviceKind device) {
+  if (device == DeviceKind::kCuda) return kCudaLimits;
+  return kCpuLimits;
+}
+
+Result<void> CheckLimits(const ModelSpec& spec, DeviceKind device) {
+  for (const Limit& limit : LimitsOf(device)) {
+    const std::int64_t got = limit.value(spec);
+    if (got < 0 || limit.Holds(got)) continue;
+    return Error{Code::kUnsupported,
+                 fmt::format("{} is {}; {} on {} has {}", limit.field, got, limit.op,
+                             DeviceName(device), limit.Text()),
+                 "config.json",
+                 device == DeviceKind::kCuda ? "run this model with --device cpu"
+                                             : "use a checkpoint whose dimensions kv8 has"};
+  }
+  return {};
+}
+
+std::string LimitsDocument() {
+  std::string text =
+      "# What the ops can do\n\n"
+      "Written from the tables in `src/ops/limits.cc`, which are checked when a model is loaded: "
+      "a\n"
+      "model beyond a limit is refused by name. Everything else that the configuration reader "
+      "admits\nruns.\n";
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    text += fmt::format("\n## {}\n\n| op | field | has |\n| --- | --- | --- |\n",
+                        device == DeviceKind::kCuda ? "NVIDIA GPUs" : "CPU");
+    for (const Limit& limit : LimitsOf(device)) {
+      text += fmt::format("| {} | `{}` | {} |\n", limit.op, limit.field, limit.Text());
+    }
+  }
+  return text +
+         "\nMatrices on a GPU are BF16 or FP16, on the CPU FP32 too; the K/V cache of a GPU is "
+         "FP16 "
+         "or E4M3.\n";
+}
+
+}  // namespace kv8
