@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/ordered_json.h"
-#include "text/jinja/json_text.h"
-#include "text/jinja/template.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
+#include "jinja/json_text.h"
+#include "jinja/template.h"
 
 namespace {
 

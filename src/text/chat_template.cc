@@ -8,9 +8,9 @@
 
 #include "base/file.h"
 #include "base/lfs_pointer.h"
-#include "text/jinja/json_text.h"
-#include "text/jinja/lexer.h"
-#include "text/jinja/template.h"
+#include "jinja/json_text.h"
+#include "jinja/lexer.h"
+#include "jinja/template.h"
 
 namespace kv8 {
 namespace {

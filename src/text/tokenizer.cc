@@ -6,10 +6,10 @@
 
 #include "base/file.h"
 #include "base/lfs_pointer.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/stream_decoder.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace kv8 {
 namespace {

@@ -5,7 +5,7 @@
 #include <regex>
 #include <string>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8::test {
 namespace {
