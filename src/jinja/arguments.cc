@@ -64,6 +64,9 @@ Result<std::int64_t> IntOf(const Value* argument, std::int64_t fallback, std::st
   if (argument == nullptr) return fallback;
   if (const auto number = argument->AsInt()) return *number;
   if (argument->Is(Kind::kUndefined)) return UndefinedError(*argument);
+  if (argument->Is(Kind::kLargeInt)) {
+    return Error{Code::kUnsupported, fmt::format("{} does not fit into 64 bits", what), "", ""};
+  }
   return Failure(fmt::format("{} must be an int, not '{}'", what, argument->TypeName()));
 }
 

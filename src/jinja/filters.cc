@@ -24,20 +24,29 @@ std::optional<std::int64_t> Truncate(double number) {
   return static_cast<std::int64_t>(number);
 }
 
+/// int() of a float; nullopt for what is not finite.
+std::optional<Value> WholePart(double number) {
+  if (!std::isfinite(number)) return std::nullopt;
+  if (const auto small = Truncate(number)) return Value(*small);
+  return Value::LargeInt(fmt::format("{:.0f}", number));
+}
+
 Result<Value> IntFilter(Runtime&, const Bound& args) {
   const Value& value = *args[0];
   KV8_ASSIGN_OR_RETURN(const std::int64_t base, IntOf(args[2], 10, "int: the base"));
-  std::optional<std::int64_t> number = value.AsInt();
+  if (value.Is(Kind::kLargeInt)) return value;
+  if (value.Is(Kind::kUndefined)) return UndefinedError(value);
+  std::optional<Value> number;
   if (value.Is(Kind::kString)) {
     if (base >= 0 && base <= 36) number = ParseInt(value.text(), static_cast<int>(base));
     const auto real = number ? std::nullopt : ParseFloat(value.text());
-    if (real) number = Truncate(*real);
+    if (real) number = WholePart(*real);
   } else if (value.Is(Kind::kFloat)) {
-    number = Truncate(value.real());
-  } else if (value.Is(Kind::kUndefined)) {
-    return UndefinedError(value);
+    number = WholePart(value.real());
+  } else if (const auto small = value.AsInt()) {
+    number = Value(*small);
   }
-  if (number) return Value(*number);
+  if (number) return *number;
   return args[1] == nullptr ? Value(std::int64_t{0}) : *args[1];
 }
 
@@ -53,7 +62,8 @@ Result<Value> FloatFilter(Runtime&, const Bound& args) {
 Value RoundCommon(const Value& value, std::int64_t precision) {
   constexpr std::int64_t kMost = 300;
   precision = std::clamp(precision, -kMost, kMost);
-  if (!value.Is(Kind::kFloat) && precision >= 0) return Value(*value.AsInt());
+  if (!value.Is(Kind::kFloat) && precision >= 0)
+    return value.Is(Kind::kBool) ? Value(*value.AsInt()) : value;
   const double number = *value.AsReal();
   if (!std::isfinite(number)) return value;
   if (precision >= 0) return Value(*ParseFloat(fmt::format("{:.{}f}", number, precision)));
@@ -95,30 +105,29 @@ const Native* FindFilter(std::string_view name) {
   return kTable.Find(name);
 }
 
-Result<Value> BoundedReplace(Runtime& runtime, std::string_view text, std::string_view from,
-                             std::string_view to, std::int64_t most) {
+Result<Value> BoundedReplace(Runtime& runtime, const MarkedText& text, std::string_view from,
+                             const MarkedText& to, std::int64_t most) {
   KV8_RETURN_IF_ERROR(runtime.Charge(text.size() / kBytesPerWeight));
-  const auto found = static_cast<std::uint64_t>(Count(text, from));
+  const auto found = static_cast<std::uint64_t>(Count(text.text(), from));
   const std::uint64_t times = most < 0 ? found : std::min<std::uint64_t>(found, most);
   if (to.size() > 0 && times > kMaxStringBytes / to.size()) return StringTooLong();
-  std::string out = Replace(text, from, to, most);
+  MarkedText out = Replace(text, from, to, most);
   if (out.size() > kMaxStringBytes) return StringTooLong();
   return Value(std::move(out));
 }
 
-Result<Value> PadText(std::string_view text, std::int64_t width, std::string_view fill,
-                      Side padded) {
-  if (width <= CodePoints(text)) return Value(text);
-  const std::int64_t missing = width - CodePoints(text);
+Result<Value> PadText(const Value& text, std::int64_t width, const Value& fill, Side padded) {
+  if (width <= text.characters().length()) return text;
+  const std::int64_t missing = width - text.characters().length();
   if (static_cast<std::uint64_t>(missing) > kMaxStringBytes / 4) return StringTooLong();
   // Python's centring: the odd one goes left when the width is odd.
   std::int64_t left = missing / 2 + (missing & width & 1);
   if (padded == Side::kLeft) left = missing;
   if (padded == Side::kRight) left = 0;
-  std::string out;
-  for (std::int64_t i = 0; i < left; ++i) out += fill;
-  out += text;
-  for (std::int64_t i = left; i < missing; ++i) out += fill;
+  MarkedText out;
+  for (std::int64_t i = 0; i < left; ++i) out.Append(fill.marked());
+  out.Append(text.marked());
+  for (std::int64_t i = left; i < missing; ++i) out.Append(fill.marked());
   return Value(std::move(out));
 }
 

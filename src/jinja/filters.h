@@ -16,11 +16,10 @@ std::vector<Native> OrderFilters();      // that compare items
 std::vector<Native> NumberFilters();
 
 /// Replace (python_text.h) within the limits.
-Result<Value> BoundedReplace(Runtime& runtime, std::string_view text, std::string_view from,
-                             std::string_view to, std::int64_t most);
+Result<Value> BoundedReplace(Runtime& runtime, const MarkedText& text, std::string_view from,
+                             const MarkedText& to, std::int64_t most);
 
 /// `text` in a field of `width` characters; `padded` says where the fill goes.
-Result<Value> PadText(std::string_view text, std::int64_t width, std::string_view fill,
-                      Side padded);
+Result<Value> PadText(const Value& text, std::int64_t width, const Value& fill, Side padded);
 
 }  // namespace kv8::jinja

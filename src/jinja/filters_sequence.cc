@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jinja/filters.h"
+#include "jinja/indexing.h"
 #include "jinja/python_repr.h"
 
 namespace kv8::jinja {
@@ -64,11 +65,11 @@ Result<Value> ItemsFilter(Runtime& runtime, const Bound& args) {
 
 Result<Value> JoinFilter(Runtime& runtime, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const auto items, runtime.Items(*args[0]));
-  const std::string separator = args[1] == nullptr ? "" : Str(*args[1]);
+  const MarkedText separator = args[1] == nullptr ? MarkedText() : MarkedStr(*args[1]);
   const AttributeGetter attribute(runtime, args[2]);
-  std::string out;
+  MarkedText out;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (i > 0) out += separator;
+    if (i > 0) out.Append(separator);
     KV8_ASSIGN_OR_RETURN(const Value item, attribute(items[i]));
     AppendStr(item, out);
     if (out.size() > kMaxStringBytes) return StringTooLong();
@@ -78,10 +79,9 @@ Result<Value> JoinFilter(Runtime& runtime, const Bound& args) {
 
 Result<Value> ReverseFilter(Runtime& runtime, const Bound& args) {
   if (args[0]->Is(Kind::kString)) {
-    std::string out;
-    std::vector<std::string_view> characters = Characters(args[0]->text());
-    for (auto it = characters.rbegin(); it != characters.rend(); ++it) out += *it;
-    return Value(std::move(out));
+    KV8_ASSIGN_OR_RETURN(const auto reversed,
+                         Slice(*args[0], {Value(), Value(), Value(std::int64_t{-1})}));
+    return *reversed;
   }
   KV8_ASSIGN_OR_RETURN(auto items, runtime.Items(*args[0]));
   std::reverse(items.begin(), items.end());

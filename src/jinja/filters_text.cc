@@ -14,22 +14,27 @@
 namespace kv8::jinja {
 namespace {
 
-Result<Value> CapitalizeFilter(Runtime&, const Bound& args) {
-  return Value(Capitalize(Str(*args[0])));
+/// str() of what a filter gets; its parts are paid for. A text has been paid for.
+Result<MarkedText> Shown(Runtime& runtime, const Value& value) {
+  if (!value.Is(Kind::kString)) KV8_RETURN_IF_ERROR(runtime.Charge(value.extent().weight));
+  return MarkedStr(value);
 }
-Result<Value> LowerFilter(Runtime&, const Bound& args) {
-  return Value(Lower(Str(*args[0])));
+
+/// A filter that changes letters and keeps no place: all it makes is trusted as its least trusted
+/// part.
+template <std::string (*kFunction)(std::string_view)>
+Result<Value> Mapped(Runtime& runtime, const Bound& args) {
+  KV8_ASSIGN_OR_RETURN(const MarkedText text, Shown(runtime, *args[0]));
+  return Value(MarkedText(kFunction(text.text()), text.worst()));
 }
-Result<Value> UpperFilter(Runtime&, const Bound& args) {
-  return Value(Upper(Str(*args[0])));
-}
-Result<Value> StringFilter(Runtime&, const Bound& args) {
-  return Value(Str(*args[0]));
+
+Result<Value> StringFilter(Runtime& runtime, const Bound& args) {
+  KV8_ASSIGN_OR_RETURN(MarkedText text, Shown(runtime, *args[0]));
+  return Value(std::move(text));
 }
 
 /// Jinja's own idea of a title: a word begins after white space, a hyphen or an opening bracket.
-Result<Value> TitleFilter(Runtime&, const Bound& args) {
-  const std::string text = Str(*args[0]);
+std::string JinjaTitle(std::string_view text) {
   std::string out;
   std::string word;
   const auto end_word = [&out, &word] {
@@ -50,14 +55,17 @@ Result<Value> TitleFilter(Runtime&, const Bound& args) {
     out += character;
   }
   end_word();
-  return Value(std::move(out));
+  return out;
 }
 
-Result<Value> TrimFilter(Runtime&, const Bound& args) {
-  const std::string text = Str(*args[0]);
-  if (args[1] == nullptr || args[1]->Is(Kind::kNone)) return Value(Strip(text, Side::kBoth));
-  KV8_ASSIGN_OR_RETURN(const auto characters, TextOf(args[1], "", "characters to trim"));
-  return Value(Strip(text, Side::kBoth, characters));
+Result<Value> TrimFilter(Runtime& runtime, const Bound& args) {
+  KV8_ASSIGN_OR_RETURN(MarkedText shown, Shown(runtime, *args[0]));
+  std::optional<std::string_view> characters;
+  if (args[1] != nullptr && !args[1]->Is(Kind::kNone)) {
+    KV8_ASSIGN_OR_RETURN(characters, TextOf(args[1], "", "characters to trim"));
+  }
+  const Value text(std::move(shown));
+  return Value::PartOf(text, Strip(text.text(), Side::kBoth, characters));
 }
 
 Result<Value> ReplaceFilter(Runtime& runtime, const Bound& args) {
@@ -65,12 +73,13 @@ Result<Value> ReplaceFilter(Runtime& runtime, const Bound& args) {
   if (args[3] != nullptr && !args[3]->Is(Kind::kNone)) {
     KV8_ASSIGN_OR_RETURN(most, IntOf(args[3], -1, "the count"));
   }
-  return BoundedReplace(runtime, Str(*args[0]), Str(*args[1]), Str(*args[2]), most);
+  KV8_ASSIGN_OR_RETURN(const MarkedText text, Shown(runtime, *args[0]));
+  return BoundedReplace(runtime, text, Str(*args[1]), MarkedStr(*args[2]), most);
 }
 
-Result<Value> EscapeFilter(Runtime&, const Bound& args) {
+std::string Escape(std::string_view text) {
   std::string out;
-  for (const char c : Str(*args[0])) {
+  for (const char c : text) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -91,12 +100,12 @@ Result<Value> EscapeFilter(Runtime&, const Bound& args) {
         out += c;
     }
   }
-  return Value(std::move(out));
+  return out;
 }
 
 Result<Value> FormatFilter(Runtime&, const Arguments& arguments) {
   if (arguments.positional.empty()) return Failure("format needs a text");
-  const std::string text = Str(arguments.positional[0]);
+  const Value text(MarkedStr(arguments.positional[0]));
   if (arguments.keyword.empty()) {
     KV8_ASSIGN_OR_RETURN(const Value values,
                          MakeTuple({arguments.positional.begin() + 1, arguments.positional.end()}));
@@ -122,19 +131,25 @@ Result<std::string> Indentation(const Value* width, std::int64_t fallback) {
 }
 
 Result<Value> IndentFilter(Runtime& runtime, const Bound& args) {
-  KV8_ASSIGN_OR_RETURN(const std::string_view text, TextOf(args[0], "", "what is indented"));
+  KV8_RETURN_IF_ERROR(TextOf(args[0], "", "what is indented"));
   KV8_ASSIGN_OR_RETURN(const std::string indentation, Indentation(args[1], 4));
   const bool first = FlagOf(args[2], false);
   const bool blank = FlagOf(args[3], false);
   // With a line break behind it even an empty text has a line, and a last empty one is kept.
-  const std::string ended = std::string(text) + "\n";
-  const std::vector<std::string_view> lines = SplitLines(ended);
+  MarkedText ended = args[0]->marked();
+  ended += "\n";
+  const std::vector<std::string_view> lines = SplitLines(ended.text());
   KV8_RETURN_IF_ERROR(runtime.Charge(lines.size() * (1 + indentation.size() / kBytesPerWeight)));
-  std::string out = first ? indentation : "";
+  const Author author = args[1] == nullptr || !args[1]->Is(Kind::kString)
+                            ? Author::kTemplate
+                            : args[1]->marked().worst();
+  MarkedText out;
+  if (first) out.Append(indentation, author);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (i > 0) out += '\n';
-    if (i > 0 && (blank || !lines[i].empty())) out += indentation;
-    out += lines[i];
+    if (i > 0) out += "\n";
+    if (i > 0 && (blank || !lines[i].empty())) out.Append(indentation, author);
+    out.AppendPart(ended, lines[i]);
+    if (out.size() > kMaxStringBytes) return StringTooLong();
   }
   return Value(std::move(out));
 }
@@ -148,21 +163,26 @@ Result<Value> TruncateFilter(Runtime&, const Bound& args) {
     KV8_ASSIGN_OR_RETURN(leeway, IntOf(args[4], 5, "the leeway"));
   }
   if (length < CodePoints(end) || leeway < 0) return Failure("truncate: the length is too small");
-  if (CodePoints(text) - leeway <= length) return Value(text);
-  std::string_view kept = text.substr(0, OffsetOf(text, length - CodePoints(end)));
+  if (args[0]->characters().length() - leeway <= length) return *args[0];
+  std::string_view kept = text.substr(0, args[0]->characters().OffsetOf(length - CodePoints(end)));
   if (!FlagOf(args[2], false)) kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
-  return Value(std::string(kept).append(end));
+  MarkedText out;
+  out.AppendPart(args[0]->marked(), kept);
+  args[3] == nullptr ? out.Append(end, Author::kTemplate) : out.Append(args[3]->marked());
+  return Value(std::move(out));
 }
 
-Result<Value> CenterFilter(Runtime&, const Bound& args) {
+Result<Value> CenterFilter(Runtime& runtime, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const std::int64_t width, IntOf(args[1], 80, "the width"));
-  return PadText(Str(*args[0]), width, " ", Side::kBoth);
+  KV8_ASSIGN_OR_RETURN(MarkedText text, Shown(runtime, *args[0]));
+  return PadText(Value(std::move(text)), width, Value(" "), Side::kBoth);
 }
 
-Result<Value> WordCountFilter(Runtime&, const Bound& args) {
+Result<Value> WordCountFilter(Runtime& runtime, const Bound& args) {
   std::int64_t words = 0;
   bool inside = false;
-  const std::string text = Str(*args[0]);
+  KV8_ASSIGN_OR_RETURN(const MarkedText shown, Shown(runtime, *args[0]));
+  const std::string& text = shown.text();
   for (std::size_t at = 0; at < text.size();) {
     const Utf8Char c = ReadUtf8(text, at);
     const bool is_word = IsWordCharacter(c.code_point);
@@ -184,10 +204,6 @@ std::string UrlQuote(std::string_view text) {
   return out;
 }
 
-Result<Value> UrlEncodeFilter(Runtime&, const Bound& args) {
-  return Value(UrlQuote(Str(*args[0])));
-}
-
 Result<Value> ToJsonFilter(Runtime& runtime, const Bound& args) {
   JsonStyle style;
   style.ensure_ascii = FlagOf(args[1], false);
@@ -203,7 +219,7 @@ Result<Value> ToJsonFilter(Runtime& runtime, const Bound& args) {
   }
   style.sort_keys = FlagOf(args[4], false);
   KV8_RETURN_IF_ERROR(runtime.Charge(args[0]->extent().weight));
-  KV8_ASSIGN_OR_RETURN(std::string json, ToJson(*args[0], style));
+  KV8_ASSIGN_OR_RETURN(MarkedText json, ToJson(*args[0], style));
   return Value(std::move(json));
 }
 
@@ -211,23 +227,23 @@ Result<Value> ToJsonFilter(Runtime& runtime, const Bound& args) {
 
 std::vector<Native> TextFilters() {
   return {
-      {"capitalize", "s", CapitalizeFilter},
+      {"capitalize", "s", Mapped<Capitalize>},
       {"center", "value width?", CenterFilter},
-      {"e", "s", EscapeFilter},
-      {"escape", "s", EscapeFilter},
-      {"forceescape", "value", EscapeFilter},
+      {"e", "s", Mapped<Escape>},
+      {"escape", "s", Mapped<Escape>},
+      {"forceescape", "value", Mapped<Escape>},
       {"format", FormatFilter},
       {"indent", "s width? first? blank?", IndentFilter},
-      {"lower", "s", LowerFilter},
+      {"lower", "s", Mapped<Lower>},
       {"replace", "s old new count?", ReplaceFilter},
       {"safe", "value", StringFilter},
       {"string", "object", StringFilter},
-      {"title", "s", TitleFilter},
+      {"title", "s", Mapped<JinjaTitle>},
       {"tojson", "x ensure_ascii? indent? separators? sort_keys?", ToJsonFilter},
       {"trim", "value chars?", TrimFilter},
       {"truncate", "s length? killwords? end? leeway?", TruncateFilter},
-      {"upper", "s", UpperFilter},
-      {"urlencode", "value", UrlEncodeFilter},
+      {"upper", "s", Mapped<Upper>},
+      {"urlencode", "value", Mapped<UrlQuote>},
       {"wordcount", "s", WordCountFilter},
   };
 }

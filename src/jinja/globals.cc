@@ -80,8 +80,8 @@ Result<Value> MakeCycler(Runtime&, const Arguments& arguments) {
 }
 
 Result<Value> MakeJoiner(Runtime&, const Bound& args) {
-  return Value(
-      std::shared_ptr<Object>(std::make_shared<Joiner>(args[0] == nullptr ? ", " : Str(*args[0]))));
+  return Value(std::shared_ptr<Object>(
+      std::make_shared<Joiner>(args[0] == nullptr ? Value(", ") : Value(MarkedStr(*args[0])))));
 }
 
 Result<Value> RaiseException(Runtime&, const Bound& args) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "jinja/python_text.h"
 
 namespace kv8::jinja {
 namespace {
@@ -56,15 +55,17 @@ Result<std::optional<Value>> Slice(const Value& value, const SliceBounds& bounds
   KV8_ASSIGN_OR_RETURN(const auto steps, StepsOf(bounds, *value.Length()));
   if (!steps) return std::optional<Value>();
   if (value.Is(Kind::kString)) {
-    const std::string_view text = value.text();
+    const auto part = [&value](std::int64_t start, std::int64_t count) {
+      const Text& text = value.characters();
+      const std::size_t begin = text.OffsetOf(start);
+      return std::string_view(text.text()).substr(begin, text.OffsetOf(start + count) - begin);
+    };
     if (steps->step == 1) {
-      const std::size_t begin = OffsetOf(text, steps->start);
-      return std::optional(Value(text.substr(begin, OffsetOf(text.substr(begin), steps->count))));
+      return std::optional(Value::PartOf(value, part(steps->start, steps->count)));
     }
-    const std::vector<std::string_view> characters = Characters(text);
-    std::string out;
+    MarkedText out;
     for (std::int64_t i = 0; i < steps->count; ++i) {
-      out += characters[steps->start + i * steps->step];
+      out.AppendPart(value.marked(), part(steps->start + i * steps->step, 1));
     }
     return std::optional(Value(std::move(out)));
   }
@@ -90,9 +91,11 @@ std::optional<Value> ItemOf(const Value& value, const Value& key) {
   const std::int64_t at = *index < 0 ? *index + length : *index;
   if (at < 0 || at >= length) return std::nullopt;
   if (!value.Is(Kind::kString)) return value.sequence().items[at];
-  const std::string_view text = value.text();
-  const std::size_t begin = OffsetOf(text, at);
-  return Value(text.substr(begin, OffsetOf(text.substr(begin), 1)));
+  const Text& text = value.characters();
+  const std::size_t begin = text.OffsetOf(at);
+  const std::string_view character =
+      std::string_view(text.text()).substr(begin, text.OffsetOf(at + 1) - begin);
+  return Value::PartOf(value, character);
 }
 
 }  // namespace kv8::jinja

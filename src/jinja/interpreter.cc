@@ -12,20 +12,14 @@ namespace kv8::jinja {
 
 const Value* Scope::Find(std::string_view name) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->outer.get()) {
-    for (const auto& [key, value] : scope->variables) {
-      if (key == name) return &value;
-    }
+    const auto it = scope->variables.find(name);
+    if (it != scope->variables.end()) return &it->second;
   }
   return nullptr;
 }
 
 void Scope::Set(std::string_view name, Value value) {
-  for (auto& [key, old] : variables) {
-    if (key != name) continue;
-    old = std::move(value);
-    return;
-  }
-  variables.emplace_back(name, std::move(value));
+  variables.insert_or_assign(std::string(name), std::move(value));
 }
 
 Interpreter::Interpreter(const ast::Block& body, std::string_view name, const Limits& limits)
@@ -36,7 +30,7 @@ Interpreter::~Interpreter() {
   for (const auto& scope : captured_) scope->variables.clear();
 }
 
-Result<std::string> Interpreter::Run() {
+Result<MarkedText> Interpreter::Run() {
   const Done done = Execute(body_);
   if (!done.ok()) return done.error();
   return std::move(text_);
@@ -60,7 +54,7 @@ Result<Interpreter::Flow> Interpreter::Execute(const ast::Statement& statement) 
   return done;
 }
 
-Result<void> Interpreter::Write(std::string_view text) {
+Result<void> Interpreter::Write(const MarkedText& text) {
   if (out_->size() + text.size() > runtime_.limits().output_bytes) {
     return Error{
         Code::kResourceExhausted,
@@ -68,7 +62,7 @@ Result<void> Interpreter::Write(std::string_view text) {
         "shorten the conversation"};
   }
   KV8_RETURN_IF_ERROR(runtime_.Charge(text.size() / kBytesPerWeight));
-  *out_ += text;
+  out_->Append(text);
   return {};
 }
 
@@ -81,13 +75,13 @@ Result<Interpreter::Flow> Interpreter::RunInScope(const ast::Block& block,
 }
 
 Result<Interpreter::Flow> Interpreter::Run(const ast::Text& node) {
-  KV8_RETURN_IF_ERROR(Write(node.text));
+  KV8_RETURN_IF_ERROR(Write(MarkedText(node.text)));
   return Flow::kNext;
 }
 
 Result<Interpreter::Flow> Interpreter::Run(const ast::Output& node) {
   KV8_ASSIGN_OR_RETURN(const Value value, Evaluate(*node.value));
-  KV8_RETURN_IF_ERROR(value.Is(Kind::kString) ? Write(value.text()) : Write(Str(value)));
+  KV8_RETURN_IF_ERROR(value.Is(Kind::kString) ? Write(value.marked()) : Write(MarkedStr(value)));
   return Flow::kNext;
 }
 
@@ -133,7 +127,7 @@ Result<Interpreter::Flow> Interpreter::RunLoop(const ast::For& node, const Value
   Loop::Recurse recurse;
   if (node.recursive) {
     recurse = [this, &node, outer](const Value& inner, int inner_depth) -> Result<Value> {
-      KV8_ASSIGN_OR_RETURN(std::string text,
+      KV8_ASSIGN_OR_RETURN(MarkedText text,
                            Capture([&] { return RunLoop(node, inner, inner_depth, outer); }));
       return Value(std::move(text));
     };
@@ -186,7 +180,7 @@ Result<Interpreter::Flow> Interpreter::Run(const ast::Set& node) {
 }
 
 Result<Interpreter::Flow> Interpreter::Run(const ast::SetBlock& node) {
-  KV8_ASSIGN_OR_RETURN(std::string text, Capture([&] {
+  KV8_ASSIGN_OR_RETURN(MarkedText text, Capture([&] {
                          return RunInScope(node.body, std::make_shared<Scope>(scope_));
                        }));
   Value value(std::move(text));
@@ -224,16 +218,16 @@ Result<Interpreter::Flow> Interpreter::Run(
 Result<Interpreter::Flow> Interpreter::Run(const ast::CallBlock& node) {
   const Value caller = DefineMacro(node.caller);
   KV8_ASSIGN_OR_RETURN(const Value text, CallWith(std::get<ast::Call>(node.call->node), &caller));
-  KV8_RETURN_IF_ERROR(Write(Str(text)));
+  KV8_RETURN_IF_ERROR(Write(MarkedStr(text)));
   return Flow::kNext;
 }
 
 Result<Interpreter::Flow> Interpreter::Run(const ast::FilterBlock& node) {
-  KV8_ASSIGN_OR_RETURN(std::string text, Capture([&] {
+  KV8_ASSIGN_OR_RETURN(MarkedText text, Capture([&] {
                          return RunInScope(node.body, std::make_shared<Scope>(scope_));
                        }));
   KV8_ASSIGN_OR_RETURN(const Value value, ApplyFilterChain(*node.filter, Value(std::move(text))));
-  KV8_RETURN_IF_ERROR(Write(Str(value)));
+  KV8_RETURN_IF_ERROR(Write(MarkedStr(value)));
   return Flow::kNext;
 }
 

@@ -1,6 +1,7 @@
 // Runs a template: statements write text, expressions have values.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,7 +21,7 @@ struct Scope {
   const Value* Find(std::string_view name) const;
   void Set(std::string_view name, Value value);
 
-  std::vector<std::pair<std::string, Value>> variables;
+  std::map<std::string, Value, std::less<>> variables;
   std::shared_ptr<Scope> outer;
 };
 
@@ -34,7 +35,7 @@ class Interpreter {
 
   void SetVariable(std::string_view name, Value value) { scope_->Set(name, std::move(value)); }
   /// The text. Call once. Errors carry "template:line" in `where`.
-  Result<std::string> Run();
+  Result<MarkedText> Run();
 
  private:
   friend class Macro;
@@ -64,10 +65,10 @@ class Interpreter {
   Result<std::vector<Value>> LoopItems(const ast::For& node, const Value& items,
                                        const std::shared_ptr<Scope>& outer);
   Result<void> Assign(const ast::Target& target, const Value& value);
-  Result<void> Write(std::string_view text);
+  Result<void> Write(const MarkedText& text);
   /// The text that `body` writes.
   template <class Body>
-  Result<std::string> Capture(Body&& body);
+  Result<MarkedText> Capture(Body&& body);
   Value DefineMacro(std::shared_ptr<const ast::MacroDefinition> definition);
 
   // interpreter_macros.cc
@@ -113,15 +114,15 @@ class Interpreter {
   Runtime runtime_;
   std::shared_ptr<Scope> scope_;
   std::vector<std::shared_ptr<Scope>> captured_;  // by macros; emptied at the end
-  std::string text_;
-  std::string* out_ = &text_;
+  MarkedText text_;
+  MarkedText* out_ = &text_;
   int depth_ = 0;
 };
 
 template <class Body>
-Result<std::string> Interpreter::Capture(Body&& body) {
-  std::string text;
-  std::string* outer = std::exchange(out_, &text);
+Result<MarkedText> Interpreter::Capture(Body&& body) {
+  MarkedText text;
+  MarkedText* outer = std::exchange(out_, &text);
   const Done done = body();
   out_ = outer;
   if (!done.ok()) return done.error();

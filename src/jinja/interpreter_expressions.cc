@@ -113,7 +113,7 @@ Result<Value> Interpreter::Eval(const ast::Comparison& node) {
 }
 
 Result<Value> Interpreter::Eval(const ast::Concatenation& node) {
-  std::string out;
+  MarkedText out;
   for (const auto& part : node.parts) {
     KV8_ASSIGN_OR_RETURN(const Value value, Evaluate(*part));
     AppendStr(value, out);

@@ -12,39 +12,39 @@
 namespace kv8::jinja {
 namespace {
 
-Result<Value> FromJsonAt(const OrderedJson& json, int depth);
+Result<Value> FromJsonAt(const OrderedJson& json, Author author, int depth);
 
-Result<Value> FromInteger(std::uint64_t number) {
+Value FromInteger(std::uint64_t number) {
   if (number <= INT64_MAX) return Value(static_cast<std::int64_t>(number));
-  return Failure(fmt::format("the integer {} does not fit into 64 bits with a sign", number));
+  return Value::LargeInt(fmt::format("{}", number));
 }
 
-Result<Value> FromString(const std::string& text) {
+Result<Value> FromString(const std::string& text, Author author) {
   if (FirstInvalidUtf8(text)) return Failure("a string is not valid UTF-8");
-  return Value(text);
+  return Value(MarkedText(text, author));
 }
 
-Result<Value> FromArray(const OrderedJson& json, int depth) {
+Result<Value> FromArray(const OrderedJson& json, Author author, int depth) {
   std::vector<Value> items;
   items.reserve(json.size());
   for (const OrderedJson& item : json) {
-    KV8_ASSIGN_OR_RETURN(Value value, FromJsonAt(item, depth + 1));
+    KV8_ASSIGN_OR_RETURN(Value value, FromJsonAt(item, author, depth + 1));
     items.push_back(std::move(value));
   }
   return MakeList(std::move(items));
 }
 
-Result<Value> FromObject(const OrderedJson& json, int depth) {
+Result<Value> FromObject(const OrderedJson& json, Author author, int depth) {
   Dict dict;
   for (const auto& [name, item] : json.items()) {
-    KV8_ASSIGN_OR_RETURN(Value key, FromString(name));
-    KV8_ASSIGN_OR_RETURN(Value value, FromJsonAt(item, depth + 1));
+    KV8_ASSIGN_OR_RETURN(Value key, FromString(name, author));
+    KV8_ASSIGN_OR_RETURN(Value value, FromJsonAt(item, author, depth + 1));
     KV8_RETURN_IF_ERROR(dict.Set(std::move(key), std::move(value)));
   }
   return MakeDict(std::move(dict));
 }
 
-Result<Value> FromJsonAt(const OrderedJson& json, int depth) {
+Result<Value> FromJsonAt(const OrderedJson& json, Author author, int depth) {
   if (depth > kMaxValueDepth) {
     return Failure(fmt::format("JSON is nested deeper than {} levels", kMaxValueDepth));
   }
@@ -58,11 +58,13 @@ Result<Value> FromJsonAt(const OrderedJson& json, int depth) {
     case OrderedJson::value_t::number_float:
       return Value(json.get<double>());
     case OrderedJson::value_t::string:
-      return FromString(json.get_ref<const std::string&>());
+      return FromString(json.get_ref<const std::string&>(), author);
     case OrderedJson::value_t::array:
-      return FromArray(json, depth);
+      return FromArray(json, author, depth);
     case OrderedJson::value_t::object:
-      return FromObject(json, depth);
+      return FromObject(json, author, depth);
+    case OrderedJson::value_t::binary:
+      return Value::LargeInt(*LargeInteger(json));
     default:
       return Value();
   }
@@ -78,10 +80,9 @@ void AppendUnicodeEscape(char32_t code_point, std::string& out) {
   }
 }
 
-void AppendJsonString(std::string_view text, bool ensure_ascii, std::string& out) {
+void AppendEscaped(std::string_view text, bool ensure_ascii, std::string& out) {
   static constexpr std::string_view kEscaped = "\"\\\n\r\t\b\f";
   static constexpr std::string_view kLetters = "\"\\nrtbf";
-  out += '"';
   for (std::size_t at = 0; at < text.size();) {
     const Utf8Char c = ReadUtf8(text, at);
     const std::size_t escaped = c.length == 1 ? kEscaped.find(text[at]) : std::string_view::npos;
@@ -95,7 +96,16 @@ void AppendJsonString(std::string_view text, bool ensure_ascii, std::string& out
     }
     at += c.length;
   }
-  out += '"';
+}
+
+void AppendJsonString(const MarkedText& text, bool ensure_ascii, MarkedText& out) {
+  out += "\"";
+  text.ForEachRun([&](std::string_view run, Author author) {
+    std::string escaped;
+    AppendEscaped(run, ensure_ascii, escaped);
+    out.Append(escaped, author);
+  });
+  out += "\"";
 }
 
 std::string FloatText(double value) {
@@ -120,11 +130,14 @@ class Writer {
       case Kind::kInt:
         out_ += fmt::format("{}", *value.AsInt());
         return {};
+      case Kind::kLargeInt:
+        out_ += value.digits();
+        return {};
       case Kind::kFloat:
         out_ += FloatText(value.real());
         return {};
       case Kind::kString:
-        AppendJsonString(value.text(), style_.ensure_ascii, out_);
+        AppendJsonString(value.marked(), style_.ensure_ascii, out_);
         return {};
       case Kind::kList:
       case Kind::kTuple:
@@ -136,18 +149,18 @@ class Writer {
     }
   }
 
-  std::string Take() { return std::move(out_); }
+  MarkedText Take() { return std::move(out_); }
 
  private:
   void NewLine() {
     if (!style_.indent) return;
-    out_ += '\n';
+    out_ += "\n";
     for (int i = 0; i < depth_; ++i) out_ += *style_.indent;
   }
 
   template <class Items, class WriteItem>
   Result<void> WriteItems(const Items& items, char open, char close, WriteItem&& write_item) {
-    out_ += open;
+    out_ += std::string_view(&open, 1);
     ++depth_;
     bool first = true;
     for (const auto& item : items) {
@@ -158,7 +171,7 @@ class Writer {
     }
     --depth_;
     if (!items.empty()) NewLine();
-    out_ += close;
+    out_ += std::string_view(&close, 1);
     return {};
   }
 
@@ -186,31 +199,31 @@ class Writer {
 
   Result<void> WriteKey(const Value& key) {
     if (key.Is(Kind::kString)) {
-      AppendJsonString(key.text(), style_.ensure_ascii, out_);
+      AppendJsonString(key.marked(), style_.ensure_ascii, out_);
       return {};
     }
     if (!key.Is(Kind::kNone) && !key.AsReal()) {
       return Failure(
           fmt::format("keys must be str, int, float, bool or None, not {}", key.TypeName()));
     }
-    out_ += '"';
+    out_ += "\"";
     KV8_RETURN_IF_ERROR(Write(key));
-    out_ += '"';
+    out_ += "\"";
     return {};
   }
 
   const JsonStyle& style_;
-  std::string out_;
+  MarkedText out_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-Result<Value> FromJson(const OrderedJson& json) {
-  return FromJsonAt(json, 0);
+Result<Value> FromJson(const OrderedJson& json, Author author) {
+  return FromJsonAt(json, author, 0);
 }
 
-Result<std::string> ToJson(const Value& value, const JsonStyle& style) {
+Result<MarkedText> ToJson(const Value& value, const JsonStyle& style) {
   Writer writer(style);
   KV8_RETURN_IF_ERROR(writer.Write(value));
   return writer.Take();

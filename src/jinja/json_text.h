@@ -10,8 +10,9 @@
 
 namespace kv8::jinja {
 
-/// Errors: strings that are not UTF-8, integers beyond 64 bits, too much or too deep.
-Result<Value> FromJson(const OrderedJson& json);
+/// Its texts and keys are those of `author`. Errors: strings that are not UTF-8, too much or too
+/// deep.
+Result<Value> FromJson(const OrderedJson& json, Author author = Author::kOther);
 
 /// Options of json.dumps.
 struct JsonStyle {
@@ -23,6 +24,6 @@ struct JsonStyle {
 };
 
 /// json.dumps. Errors: values that JSON does not have, such as undefined ones.
-Result<std::string> ToJson(const Value& value, const JsonStyle& style);
+Result<MarkedText> ToJson(const Value& value, const JsonStyle& style);
 
 }  // namespace kv8::jinja

@@ -37,6 +37,17 @@ std::uint64_t WorkOf(const Value& result) {
   return 0;
 }
 
+/// Work of reading the texts among the arguments. What goes through items counts them itself.
+std::uint64_t WorkOf(const Arguments& arguments) {
+  std::uint64_t work = 0;
+  const auto add = [&work](const Value& value) {
+    if (value.Is(Kind::kString)) work += value.text().size() / kBytesPerWeight;
+  };
+  for (const Value& value : arguments.positional) add(value);
+  for (const auto& [name, value] : arguments.keyword) add(value);
+  return work;
+}
+
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), IsAsciiDigit);
 }
@@ -44,6 +55,7 @@ bool IsNumber(std::string_view text) {
 }  // namespace
 
 Result<Value> Native::Call(Runtime& runtime, const Arguments& arguments) const {
+  KV8_RETURN_IF_ERROR(runtime.Charge(WorkOf(arguments)));
   auto result = [&]() -> Result<Value> {
     if (free_ != nullptr) return free_(runtime, arguments);
     KV8_ASSIGN_OR_RETURN(const Bound bound, Bind(name_, parameters_, arguments));

@@ -106,7 +106,7 @@ std::optional<NumberToken> ReadNumber(std::string_view text, bool may_be_float) 
   return NumberToken{Value(*value), length};
 }
 
-std::optional<std::int64_t> ParseInt(std::string_view text, int base) {
+std::optional<Value> ParseInt(std::string_view text, int base) {
   text = Strip(text, Side::kBoth);
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
@@ -119,7 +119,12 @@ std::optional<std::int64_t> ParseInt(std::string_view text, int base) {
   if (base < 2 || base > 36 || text.empty() || DigitsFrom(text, 0, base) != text.size()) {
     return std::nullopt;
   }
-  return Digits(fmt::format("{}{}", negative ? "-" : "", text), base);
+  const std::string digits = fmt::format("{}{}", negative ? "-" : "", WithoutUnderscores(text));
+  if (const auto number = Digits(digits, base)) return Value(*number);
+  if (base != 10) return std::nullopt;
+  // Too large, so there is a digit other than 0.
+  const std::size_t zeros = digits.find_first_of("123456789");
+  return Value::LargeInt((negative ? "-" : "") + digits.substr(zeros));
 }
 
 std::optional<double> ParseFloat(std::string_view text) {

@@ -20,7 +20,7 @@ std::optional<NumberToken> ReadNumber(std::string_view text, bool may_be_float);
 
 /// int(text, base), for a base from 2 to 36, or 0: as the prefix says. Nullopt for anything else
 /// than an integer of 64 bits, white space around it allowed.
-std::optional<std::int64_t> ParseInt(std::string_view text, int base = 10);
+std::optional<Value> ParseInt(std::string_view text, int base = 10);
 
 /// float(text). Nullopt for what is no number.
 std::optional<double> ParseFloat(std::string_view text);

@@ -33,22 +33,15 @@ Value MakeMethod(const Object& self, Method::Body body) {
 }  // namespace
 
 std::optional<Value> Namespace::Attribute(std::string_view name) const {
-  for (const auto& [key, value] : values_) {
-    if (key == name) return value;
-  }
-  return std::nullopt;
+  const auto it = values_.find(name);
+  return it == values_.end() ? std::nullopt : std::optional(it->second);
 }
 
 Result<void> Namespace::Set(std::string_view name, Value value) {
   if (name.starts_with('_')) {
     return Failure(fmt::format("a namespace cannot have the attribute '{}'", name));
   }
-  for (auto& [key, old] : values_) {
-    if (key != name) continue;
-    old = std::move(value);
-    return {};
-  }
-  values_.emplace_back(name, std::move(value));
+  values_.insert_or_assign(std::string(name), std::move(value));
   return {};
 }
 
@@ -127,7 +120,7 @@ Value Cycler::Next() {
 }
 
 Result<Value> Joiner::Call(Runtime& /*runtime*/, const Arguments& /*arguments*/) {
-  if (std::exchange(used_, true)) return Value(separator_);
+  if (std::exchange(used_, true)) return separator_;
   return Value("");
 }
 

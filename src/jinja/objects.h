@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +25,7 @@ class Namespace : public Object {
   void Clear() { values_.clear(); }
 
  private:
-  std::vector<std::pair<std::string, Value>> values_;
+  std::map<std::string, Value, std::less<>> values_;
 };
 
 /// `loop` inside of a loop.
@@ -81,14 +82,15 @@ class Cycler : public Object, public std::enable_shared_from_this<Cycler> {
 /// `joiner(separator)`: empty when called first, then the separator.
 class Joiner : public Object {
  public:
-  explicit Joiner(std::string separator) : separator_(std::move(separator)) {}
+  explicit Joiner(Value separator)
+      : Object(Extent::Around(separator.extent())), separator_(std::move(separator)) {}
 
   std::string_view type_name() const override { return "Joiner"; }
   bool callable() const override { return true; }
   Result<Value> Call(Runtime& runtime, const Arguments& arguments) override;
 
  private:
-  std::string separator_;
+  Value separator_;
   bool used_ = false;
 };
 

@@ -134,7 +134,9 @@ Result<Value> ApplyToReals(Operator op, double left, double right) {
 Result<Value> Concatenate(const Value& left, const Value& right) {
   if (left.Is(Kind::kString)) {
     if (left.text().size() + right.text().size() > kMaxStringBytes) return StringTooLong();
-    return Value(left.text() + right.text());
+    MarkedText out = left.marked();
+    out.Append(right.marked());
+    return Value(std::move(out));
   }
   std::vector<Value> items = left.sequence().items;
   const std::vector<Value>& more = right.sequence().items;
@@ -150,10 +152,7 @@ Result<Value> Repeat(const Value& value, std::int64_t times) {
   const std::uint64_t most = value.Is(Kind::kString) ? kMaxStringBytes : kMaxValueWeight;
   if (times > 0 && static_cast<std::uint64_t>(times) > most / size) return StringTooLong();
   if (value.Is(Kind::kString)) {
-    std::string out;
-    out.reserve(size * times);
-    for (; times > 0; --times) out += value.text();
-    return Value(std::move(out));
+    return Value(value.marked().Repeated(static_cast<std::size_t>(times)));
   }
   std::vector<Value> items;
   const std::vector<Value>& once = value.sequence().items;
@@ -166,6 +165,7 @@ bool IsRepeatable(const Value& value) {
 }
 
 Result<Value> ApplyArithmetic(Operator op, const Value& left, const Value& right) {
+  if (left.Is(Kind::kLargeInt) || right.Is(Kind::kLargeInt)) return TooLargeInt();
   const auto left_int = left.AsInt();
   const auto right_int = right.AsInt();
   if (left_int && right_int) return ApplyToInts(op, *left_int, *right_int);
@@ -177,7 +177,7 @@ Result<Value> ApplyArithmetic(Operator op, const Value& left, const Value& right
   }
   if (op == Operator::kMultiply && IsRepeatable(left) && right_int) return Repeat(left, *right_int);
   if (op == Operator::kMultiply && IsRepeatable(right) && left_int) return Repeat(right, *left_int);
-  if (op == Operator::kModulo && left.Is(Kind::kString)) return FormatPercent(left.text(), right);
+  if (op == Operator::kModulo && left.Is(Kind::kString)) return FormatPercent(left, right);
   return BadOperands(op, left, right);
 }
 
@@ -193,14 +193,27 @@ bool EqualDicts(const Dict& left, const Dict& right) {
   });
 }
 
-/// Order of numbers, exact where an int meets a float: 64 bits of mantissa hold both.
+/// Order of two large integers by sign, number of digits, and digits.
+std::partial_ordering OrderDigits(std::string_view left, std::string_view right) {
+  const bool negative = left.starts_with('-');
+  if (negative != right.starts_with('-')) {
+    return negative ? std::partial_ordering::less : std::partial_ordering::greater;
+  }
+  if (negative) std::swap(left, right);
+  return left.size() != right.size() ? left.size() <=> right.size() : left.compare(right) <=> 0;
+}
+
+/// Order of numbers, exact where an int of 64 bits meets a float: the mantissa holds both.
 std::partial_ordering OrderNumbers(const Value& left, const Value& right) {
+  if (left.Is(Kind::kLargeInt) && right.Is(Kind::kLargeInt)) {
+    return OrderDigits(left.digits(), right.digits());
+  }
   const auto left_int = left.AsInt();
   const auto right_int = right.AsInt();
   if (left_int && right_int) return *left_int <=> *right_int;
   const auto wide = [](const Value& value) {
     const auto number = value.AsInt();
-    return number ? static_cast<long double>(*number) : static_cast<long double>(value.real());
+    return number ? static_cast<long double>(*number) : static_cast<long double>(*value.AsReal());
   };
   return wide(left) <=> wide(right);
 }
@@ -302,6 +315,7 @@ Result<Value> Apply(Operator op, const Value& left, const Value& right, std::uin
 }
 
 Result<Value> Negate(const Value& value) {
+  if (value.Is(Kind::kLargeInt)) return TooLargeInt();
   if (const auto number = value.AsInt()) return ApplyToInts(Operator::kSubtract, 0, *number);
   if (value.Is(Kind::kFloat)) return Value(-value.real());
   if (value.Is(Kind::kUndefined)) return UndefinedError(value);
@@ -316,7 +330,7 @@ Result<bool> Contains(const Value& container, const Value& item) {
       return Failure(
           fmt::format("'in <string>' requires string as left operand, not {}", item.TypeName()));
     }
-    return container.text().find(item.text()) != std::string::npos;
+    return Find(container.text(), item.text()) != std::string::npos;
   }
   if (container.Is(Kind::kDict)) {
     if (!HashOf(item)) return Failure(fmt::format("unhashable type: '{}'", item.TypeName()));

@@ -43,7 +43,7 @@ Result<Value> Negate(const Value& value);
 Result<bool> Contains(const Value& container, const Value& item);
 
 /// Largest string that an operation may make.
-inline constexpr std::size_t kMaxStringBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxStringBytes = std::size_t{16} << 20;
 Error StringTooLong();
 
 }  // namespace kv8::jinja

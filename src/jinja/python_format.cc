@@ -8,139 +8,13 @@
 #include <string>
 
 #include "base/utf8.h"
+#include "jinja/format_spec.h"
 #include "jinja/operators.h"
 #include "jinja/python_repr.h"
 #include "jinja/python_text.h"
 
 namespace kv8::jinja {
 namespace {
-
-/// Largest width and precision.
-constexpr int kMaxWidth = 10000;
-
-/// How one value is shown: [[fill]align][sign][#][0][width][,][.precision][type].
-struct Spec {
-  std::string fill = " ";
-  char align = 0;  // '<', '>', '^', '='; 0: as its type has it
-  char sign = '-';
-  bool alternate = false;
-  bool comma = false;
-  int width = 0;
-  int precision = -1;
-  char type = 0;
-};
-
-/// Takes digits off `text`; nullopt when they say more than kMaxWidth.
-std::optional<int> TakeNumber(std::string_view& text) {
-  int number = 0;
-  while (!text.empty() && IsAsciiDigit(text.front())) {
-    number = number * 10 + (text.front() - '0');
-    if (number > kMaxWidth) return std::nullopt;
-    text.remove_prefix(1);
-  }
-  return number;
-}
-
-std::string Pad(std::string body, const Spec& spec, char default_align) {
-  const std::int64_t missing = spec.width - CodePoints(body);
-  if (missing <= 0) return body;
-  const char align = spec.align == 0 ? default_align : spec.align;
-  const std::int64_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
-  std::string fill_left;
-  std::string fill_right;
-  for (std::int64_t i = 0; i < missing; ++i) (i < left ? fill_left : fill_right) += spec.fill;
-  if (align == '=') {
-    const std::size_t sign = !body.empty() && (body[0] == '-' || body[0] == '+' || body[0] == ' ');
-    return body.insert(sign, fill_left);
-  }
-  return fill_left + body + fill_right;
-}
-
-std::string WithSign(std::string digits, bool negative, const Spec& spec) {
-  if (negative) return fmt::format("-{}", digits);
-  if (spec.sign == '+' || spec.sign == ' ') return fmt::format("{}{}", spec.sign, digits);
-  return digits;
-}
-
-void GroupThousands(std::string& digits) {
-  const std::size_t whole = std::min(digits.find_first_not_of("0123456789"), digits.size());
-  for (std::size_t at = whole; at > 3;) digits.insert(at -= 3, 1, ',');
-}
-
-Result<std::string> FormatInt(std::int64_t number, const Spec& spec) {
-  const std::uint64_t size =
-      number < 0 ? -static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number);
-  std::string digits;
-  switch (spec.type) {
-    case 'x':
-      digits = fmt::format("{}{:x}", spec.alternate ? "0x" : "", size);
-      break;
-    case 'X':
-      digits = fmt::format("{}{:X}", spec.alternate ? "0X" : "", size);
-      break;
-    case 'o':
-      digits = fmt::format("{}{:o}", spec.alternate ? "0o" : "", size);
-      break;
-    case 'b':
-      digits = fmt::format("{}{:b}", spec.alternate ? "0b" : "", size);
-      break;
-    default:
-      digits = fmt::format("{}", size);
-      if (spec.comma) GroupThousands(digits);
-  }
-  return Pad(WithSign(std::move(digits), number < 0, spec), spec, '>');
-}
-
-std::string FormatReal(double number, const Spec& spec) {
-  const double size = std::abs(number);
-  const int precision = spec.precision < 0 ? 6 : spec.precision;
-  std::string digits;
-  switch (spec.type) {
-    case 'e':
-    case 'E':
-      digits = fmt::format("{:.{}e}", size, precision);
-      break;
-    case 'g':
-    case 'G':
-      digits = fmt::format("{:.{}g}", size, std::max(precision, 1));
-      break;
-    case 0:
-      digits = spec.precision < 0 ? ReprFloat(size) : fmt::format("{:.{}g}", size, precision);
-      break;
-    case '%':
-      digits = fmt::format("{:.{}f}%", size * 100, precision);
-      break;
-    default:
-      digits = fmt::format("{:.{}f}", size, precision);
-  }
-  if (spec.comma) GroupThousands(digits);
-  return Pad(WithSign(std::move(digits), std::signbit(number), spec), spec, '>');
-}
-
-std::string FormatText(std::string text, const Spec& spec) {
-  if (spec.precision >= 0) text.resize(OffsetOf(text, spec.precision));
-  return Pad(std::move(text), spec, '<');
-}
-
-Error BadType(const Spec& spec, const Value& value) {
-  if (value.Is(Kind::kUndefined)) return UndefinedError(value);
-  return Failure(fmt::format("a '{}' cannot be formatted as '{}'", value.TypeName(), spec.type));
-}
-
-/// `value` as the type in `spec` asks.
-Result<std::string> FormatNumber(const Value& value, const Spec& spec) {
-  static constexpr std::string_view kRealTypes = "eEfFgG%";
-  static constexpr std::string_view kIntTypes = "dxXob";
-  const bool as_real = kRealTypes.find(spec.type) != std::string_view::npos;
-  const bool as_int = kIntTypes.find(spec.type) != std::string_view::npos;
-  if (const auto number = value.AsInt(); number && (as_int || spec.type == 0)) {
-    return FormatInt(*number, spec);
-  }
-  if (const auto number = value.AsReal(); number && (as_real || spec.type == 0)) {
-    return FormatReal(*number, spec);
-  }
-  return BadType(spec, value);
-}
 
 // --- text % values ---
 
@@ -275,45 +149,147 @@ Result<Spec> ParseSpec(std::string_view text) {
   return spec;
 }
 
-/// One replacement field, without its braces.
-Result<std::string> ShowField(std::string_view field, const Arguments& arguments,
-                              std::size_t& next) {
-  const std::size_t name_end = std::min(field.find_first_of("!:"), field.size());
-  const std::string_view name = field.substr(0, name_end);
-  std::string_view rest = field.substr(name_end);
+/// Fills the fields of one text.
+class BraceFormatter {
+ public:
+  BraceFormatter(Runtime& runtime, const Arguments& arguments)
+      : runtime_(runtime), arguments_(arguments) {}
+
+  /// `nesting`: how many texts the fields may still be inside of.
+  Result<MarkedText> Format(const MarkedText& format, int nesting);
+
+ private:
+  Result<MarkedText> TakeField(const MarkedText& format, std::string_view& rest, int nesting);
+  Result<Value> Find(std::string_view path);
+  Result<Value> FindFirst(std::string_view name);
+
+  Runtime& runtime_;
+  const Arguments& arguments_;
+  std::size_t next_ = 0;  // of the fields without a name
+};
+
+Result<MarkedText> BraceFormatter::Format(const MarkedText& format, int nesting) {
+  MarkedText out;
+  for (std::string_view rest = format.text(); !rest.empty();) {
+    const std::size_t brace = std::min(rest.find_first_of("{}"), rest.size());
+    out.AppendPart(format, rest.substr(0, brace));
+    rest.remove_prefix(brace);
+    if (rest.starts_with("{{") || rest.starts_with("}}")) {
+      out.AppendPart(format, rest.substr(0, 1));
+      rest.remove_prefix(2);
+    } else if (rest.starts_with('{')) {
+      rest.remove_prefix(1);
+      KV8_ASSIGN_OR_RETURN(const MarkedText shown, TakeField(format, rest, nesting));
+      out.Append(shown);
+    } else if (rest.starts_with('}')) {
+      return Failure("single '}' in format string");
+    }
+    if (out.size() > kMaxStringBytes) return StringTooLong();
+    KV8_RETURN_IF_ERROR(runtime_.Charge(1));
+  }
+  return out;
+}
+
+/// Bytes of a field's path: what is in brackets may hold any character.
+std::size_t PathLength(std::string_view field) {
+  std::size_t at = 0;
+  while (at < field.size() && std::string_view("}:!{").find(field[at]) == std::string_view::npos) {
+    at = field[at] == '[' ? std::min(field.find(']', at), field.size()) : at + 1;
+  }
+  return at;
+}
+
+/// Where the brace closes that opened before `text`; npos where none does.
+std::size_t ClosingBrace(std::string_view text) {
+  int open = 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    open += text[at] == '{' ? 1 : text[at] == '}' ? -1 : 0;
+    if (open == 0) return at;
+  }
+  return text.npos;
+}
+
+/// Takes a field and its closing brace off `rest`.
+Result<MarkedText> BraceFormatter::TakeField(const MarkedText& format, std::string_view& rest,
+                                             int nesting) {
+  const std::string_view path = rest.substr(0, PathLength(rest));
+  rest.remove_prefix(path.size());
+  const std::size_t end = ClosingBrace(rest);
+  if (end == rest.npos) return Failure("expected '}' before end of string");
+  std::string_view options = rest.substr(0, end);
+  rest.remove_prefix(end + 1);
+  if (nesting == 0) return Failure("Max string recursion exceeded");
+  KV8_ASSIGN_OR_RETURN(Value shown, Find(path));
+  if (options.starts_with("!r")) {
+    shown = Value(MarkedText(Repr(shown), AuthorOf(shown)));
+  } else if (options.starts_with("!s")) {
+    shown = Value(MarkedStr(shown));
+  }
+  if (options.starts_with("!r") || options.starts_with("!s")) options.remove_prefix(2);
+  if (options.empty() || options == ":") return MarkedStr(shown);
+  if (options[0] != ':') return Failure(fmt::format("cannot format the field '{}'", path));
+  MarkedText spec_format;
+  spec_format.AppendPart(format, options.substr(1));
+  KV8_ASSIGN_OR_RETURN(const MarkedText spec_text, Format(spec_format, nesting - 1));
+  KV8_ASSIGN_OR_RETURN(const Spec spec, ParseSpec(spec_text.text()));
+  const Author author = std::max(AuthorOf(shown), spec_text.worst());
+  if (shown.Is(Kind::kString) && (spec.type == 0 || spec.type == 's')) {
+    return MarkedText(FormatText(shown.text(), spec), author);
+  }
+  KV8_ASSIGN_OR_RETURN(std::string number, FormatNumber(shown, spec));
+  return MarkedText(std::move(number), author);
+}
+
+/// The value of "0", "name" or nothing.
+Result<Value> BraceFormatter::FindFirst(std::string_view name) {
   const Value* value = nullptr;
   if (std::all_of(name.begin(), name.end(), IsAsciiDigit) && name.size() < 6) {
-    const std::size_t index = name.empty() ? next++ : std::stoul(std::string(name));
-    if (index < arguments.positional.size()) value = &arguments.positional[index];
+    const std::size_t index = name.empty() ? next_++ : std::stoul(std::string(name));
+    if (index < arguments_.positional.size()) value = &arguments_.positional[index];
   } else {
-    value = arguments.Keyword(name);
+    value = arguments_.Keyword(name);
   }
   if (value == nullptr) return Failure(fmt::format("no value '{}' to format", name));
-  Value shown = *value;
-  if (rest.starts_with("!r") || rest.starts_with("!s")) {
-    shown = Value(rest[1] == 'r' ? Repr(shown) : Str(shown));
-    rest.remove_prefix(2);
+  return *value;
+}
+
+/// The value at "name.attribute[item]".
+Result<Value> BraceFormatter::Find(std::string_view path) {
+  const std::size_t name_end = std::min(path.find_first_of(".["), path.size());
+  if (name_end == 0 && !path.empty()) return Failure("a field with a path needs a name or number");
+  KV8_ASSIGN_OR_RETURN(Value value, FindFirst(path.substr(0, name_end)));
+  for (path.remove_prefix(name_end); !path.empty();) {
+    const bool item = path[0] == '[';
+    if (!item && path[0] != '.') return Failure("Only '.' or '[' may follow ']' in format field");
+    path.remove_prefix(1);
+    const std::size_t end = std::min(item ? path.find(']') : path.find_first_of(".["), path.size());
+    const std::string_view step = path.substr(0, end);
+    if (step.empty()) return Failure("Empty attribute in format string");
+    if (item && end == path.size()) return Failure("Missing ']' in format string");
+    path.remove_prefix(end + (item ? 1 : 0));
+    const bool is_index =
+        item && step.size() < 10 && std::all_of(step.begin(), step.end(), IsAsciiDigit);
+    auto next = !item ? runtime_.GetAttribute(value, step)
+                : is_index
+                    ? runtime_.GetItem(value, Value(std::int64_t{std::stoi(std::string(step))}))
+                    : runtime_.GetItem(value, Value(step));
+    KV8_ASSIGN_OR_RETURN(value, std::move(next));
   }
-  if (rest.empty() || rest == ":") return Str(shown);
-  if (rest[0] != ':') return Failure(fmt::format("cannot format the field '{}'", field));
-  KV8_ASSIGN_OR_RETURN(const Spec spec, ParseSpec(rest.substr(1)));
-  if (shown.Is(Kind::kString) && (spec.type == 0 || spec.type == 's')) {
-    return FormatText(shown.text(), spec);
-  }
-  return FormatNumber(shown, spec);
+  return value;
 }
 
 }  // namespace
 
-Result<Value> FormatPercent(std::string_view text, const Value& values) {
-  std::string out;
+Result<Value> FormatPercent(const Value& format, const Value& values) {
+  std::string_view text = format.text();
+  MarkedText out;
   PercentValues source(values);
   for (std::size_t at = text.find('%'); at != text.npos; at = text.find('%')) {
-    out += text.substr(0, at);
+    out.AppendPart(format.marked(), text.substr(0, at));
     text.remove_prefix(at + 1);
     if (out.size() > kMaxStringBytes) return StringTooLong();
     if (text.starts_with('%')) {
-      out += '%';
+      out.AppendPart(format.marked(), text.substr(0, 1));
       text.remove_prefix(1);
       continue;
     }
@@ -321,38 +297,17 @@ Result<Value> FormatPercent(std::string_view text, const Value& values) {
     KV8_ASSIGN_OR_RETURN(const Spec spec, TakePercent(text, name));
     KV8_ASSIGN_OR_RETURN(const Value value, source.Next(name));
     KV8_ASSIGN_OR_RETURN(const std::string shown, ShowPercent(value, spec));
-    out += shown;
+    out.Append(shown, AuthorOf(value));
   }
-  out += text;
+  out.AppendPart(format.marked(), text);
   if (!source.all_used()) return Failure("not all arguments converted during string formatting");
   return Value(std::move(out));
 }
 
-Result<Value> FormatBraces(std::string_view text, const Arguments& arguments) {
-  std::string out;
-  std::size_t next = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    if (c != '{' && c != '}') {
-      const std::size_t end = std::min(text.find_first_of("{}", at), text.size());
-      out += text.substr(at, end - at);
-      at = end;
-      continue;
-    }
-    if (at + 1 < text.size() && text[at + 1] == c) {
-      out += c;
-      at += 2;
-      continue;
-    }
-    const std::size_t end = text.find('}', at);
-    if (c == '}' || end == text.npos)
-      return Failure(fmt::format("single '{}' in format string", c));
-    KV8_ASSIGN_OR_RETURN(const std::string shown,
-                         ShowField(text.substr(at + 1, end - at - 1), arguments, next));
-    out += shown;
-    if (out.size() > kMaxStringBytes) return StringTooLong();
-    at = end + 1;
-  }
+Result<Value> FormatBraces(Runtime& runtime, const Value& text, const Arguments& arguments) {
+  constexpr int kNesting = 2;  // Python's own
+  KV8_ASSIGN_OR_RETURN(MarkedText out,
+                       BraceFormatter(runtime, arguments).Format(text.marked(), kNesting));
   return Value(std::move(out));
 }
 

@@ -46,25 +46,25 @@ void AppendEscaped(char32_t c, std::string& out) {
   }
 }
 
-void AppendRepr(const Value& value, std::string& out);
+void AppendRepr(const Value& value, MarkedText& out);
 
-void AppendItems(const std::vector<Value>& items, std::string& out) {
+void AppendItems(const std::vector<Value>& items, MarkedText& out) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out += ", ";
     AppendRepr(items[i], out);
   }
 }
 
-void AppendSequence(const Value& value, std::string& out) {
+void AppendSequence(const Value& value, MarkedText& out) {
   const Sequence& sequence = value.sequence();
   switch (value.kind()) {
     case Kind::kList:
-      out += '[';
+      out += "[";
       AppendItems(sequence.items, out);
-      out += ']';
+      out += "]";
       return;
     case Kind::kTuple:
-      out += '(';
+      out += "(";
       AppendItems(sequence.items, out);
       out += sequence.items.size() == 1 ? ",)" : ")";
       return;
@@ -81,7 +81,20 @@ void AppendSequence(const Value& value, std::string& out) {
   }
 }
 
-void AppendRepr(const Value& value, std::string& out) {
+void AppendDict(const Dict& dict, MarkedText& out) {
+  out += "{";
+  const char* separator = "";
+  for (const auto& [key, item] : dict.entries()) {
+    out += separator;
+    separator = ", ";
+    AppendRepr(key, out);
+    out += ": ";
+    AppendRepr(item, out);
+  }
+  out += "}";
+}
+
+void AppendRepr(const Value& value, MarkedText& out) {
   switch (value.kind()) {
     case Kind::kUndefined:
       out += "Undefined";
@@ -95,28 +108,21 @@ void AppendRepr(const Value& value, std::string& out) {
     case Kind::kInt:
       out += fmt::format("{}", *value.AsInt());
       return;
+    case Kind::kLargeInt:
+      out += value.digits();
+      return;
     case Kind::kFloat:
       out += ReprFloat(value.real());
       return;
     case Kind::kString:
-      out += ReprString(value.text());
+      out.Append(ReprString(value.text()), value.marked().worst());
       return;
     case Kind::kObject:
       out += fmt::format("<{}>", value.TypeName());
       return;
-    case Kind::kDict: {
-      out += '{';
-      const char* separator = "";
-      for (const auto& [key, item] : value.dict().entries()) {
-        out += separator;
-        separator = ", ";
-        AppendRepr(key, out);
-        out += ": ";
-        AppendRepr(item, out);
-      }
-      out += '}';
+    case Kind::kDict:
+      AppendDict(value.dict(), out);
       return;
-    }
     default:
       AppendSequence(value, out);
   }
@@ -124,24 +130,28 @@ void AppendRepr(const Value& value, std::string& out) {
 
 }  // namespace
 
-void AppendStr(const Value& value, std::string& out) {
+void AppendStr(const Value& value, MarkedText& out) {
   if (value.Is(Kind::kString)) {
-    out += value.text();
+    out.Append(value.marked());
   } else if (!value.Is(Kind::kUndefined)) {
     AppendRepr(value, out);
   }
 }
 
-std::string Str(const Value& value) {
-  std::string out;
+MarkedText MarkedStr(const Value& value) {
+  MarkedText out;
   AppendStr(value, out);
   return out;
 }
 
+std::string Str(const Value& value) {
+  return MarkedStr(value).Take();
+}
+
 std::string Repr(const Value& value) {
-  std::string out;
+  MarkedText out;
   AppendRepr(value, out);
-  return out;
+  return std::move(out).Take();
 }
 
 std::string ReprFloat(double value) {

@@ -5,6 +5,7 @@
 #include <unicode/unistr.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/utf8.h"
 
@@ -257,7 +258,7 @@ std::vector<std::string_view> SplitAt(std::string_view text, std::string_view se
                                       std::int64_t most, bool from_right) {
   std::vector<std::string_view> out;
   while (most < 0 || static_cast<std::int64_t>(out.size()) < most) {
-    const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
+    const std::size_t at = from_right ? FindLast(text, separator) : Find(text, separator);
     if (at == text.npos) break;
     if (from_right) {
       out.push_back(text.substr(at + separator.size()));
@@ -272,32 +273,52 @@ std::vector<std::string_view> SplitAt(std::string_view text, std::string_view se
   return out;
 }
 
+std::size_t Find(std::string_view text, std::string_view part, std::size_t from) {
+  if (from > text.size()) return text.npos;
+  // memmem is linear, which std::string_view::find is not.
+  const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (found == nullptr) return text.npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+std::size_t FindLast(std::string_view text, std::string_view part) {
+  constexpr std::size_t kShort = 32;
+  if (part.size() <= kShort) return text.rfind(part);
+  const std::string reversed(text.rbegin(), text.rend());
+  const std::size_t found = Find(reversed, std::string(part.rbegin(), part.rend()));
+  return found == text.npos ? found : text.size() - found - part.size();
+}
+
 std::int64_t Count(std::string_view text, std::string_view part) {
   if (part.empty()) return CodePoints(text) + 1;
   std::int64_t count = 0;
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) {
+  for (std::size_t at = Find(text, part); at != text.npos;
+       at = Find(text, part, at + part.size())) {
     ++count;
   }
   return count;
 }
 
-std::string Replace(std::string_view text, std::string_view from, std::string_view to,
-                    std::int64_t most) {
-  std::string out;
+MarkedText Replace(const MarkedText& whole, std::string_view from, const MarkedText& to,
+                   std::int64_t most) {
+  const std::string_view text = whole.text();
+  MarkedText out;
   std::size_t at = 0;
   for (; most != 0; --most) {
     // Nothing stands before every character and at the end.
-    const std::size_t found = from.empty() ? at : text.find(from, at);
+    const std::size_t found = from.empty() ? at : Find(text, from, at);
     if (found == text.npos) break;
-    out.append(text, at, found - at).append(to);
+    out.AppendPart(whole, text.substr(at, found - at));
+    out.Append(to);
     at = found + from.size();
     if (!from.empty()) continue;
     if (at == text.size()) return out;
     const std::size_t length = ReadUtf8(text, at).length;
-    out.append(text, at, length);
+    out.AppendPart(whole, text.substr(at, length));
     at += length;
   }
-  return out.append(text.substr(at));
+  out.AppendPart(whole, text.substr(at));
+  return out;
 }
 
 }  // namespace kv8::jinja

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/marked_text.h"
+
 namespace kv8::jinja {
 
 /// len().
@@ -46,10 +48,14 @@ std::vector<std::string_view> SplitSpace(std::string_view text, std::int64_t mos
 /// The same at a separator, which must not be empty.
 std::vector<std::string_view> SplitAt(std::string_view text, std::string_view separator,
                                       std::int64_t most, bool from_right);
+/// find() and rfind() in bytes, from `from` on; npos for none. Linear in the text, whatever is
+/// looked for, but rfind() of a long part, which takes a copy of both.
+std::size_t Find(std::string_view text, std::string_view part, std::size_t from = 0);
+std::size_t FindLast(std::string_view text, std::string_view part);
 /// count().
 std::int64_t Count(std::string_view text, std::string_view part);
 /// replace(); `most` < 0: no limit.
-std::string Replace(std::string_view text, std::string_view from, std::string_view to,
-                    std::int64_t most);
+MarkedText Replace(const MarkedText& text, std::string_view from, const MarkedText& to,
+                   std::int64_t most);
 
 }  // namespace kv8::jinja

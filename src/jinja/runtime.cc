@@ -48,6 +48,14 @@ std::shared_ptr<Namespace> Runtime::AddNamespace() {
 
 Result<void> Runtime::Charge(std::uint64_t work) {
   work_ += work;
+  if (limits_.stop.stop_requested()) {
+    return Error{Code::kCancelled, "nobody waits for the text any more", "", ""};
+  }
+  if (memory_ != nullptr && memory_->bytes() > limits_.memory_bytes) {
+    return Error{Code::kResourceExhausted,
+                 fmt::format("the template's values take more than {} bytes", limits_.memory_bytes),
+                 "", "shorten the conversation"};
+  }
   if (work_ <= limits_.work) return {};
   return Error{Code::kResourceExhausted,
                fmt::format("the template takes more than {} steps", limits_.work), "",
@@ -65,7 +73,11 @@ Result<std::vector<Value>> Runtime::Items(const Value& value) {
     for (const auto& [key, item] : value.dict().entries()) items.push_back(key);
   } else if (value.Is(Kind::kString)) {
     KV8_RETURN_IF_ERROR(Charge(value.text().size()));
-    for (const std::string_view character : Characters(value.text())) items.emplace_back(character);
+    if (value.characters().length() > static_cast<std::int64_t>(kMaxValueWeight))
+      return StringTooLong();
+    for (const std::string_view character : Characters(value.text())) {
+      items.push_back(Value::PartOf(value, character));
+    }
   } else if (!value.Is(Kind::kUndefined)) {
     return Failure(fmt::format("'{}' object is not iterable", value.TypeName()));
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -16,12 +17,16 @@ class Namespace;
 
 /// Bounds of one rendering. Beyond them it ends with kResourceExhausted.
 struct Limits {
-  /// Expressions evaluated, items gone through, and pieces of kBytesPerWeight of text made. The
-  /// default is a second or two.
+  /// Expressions evaluated, items gone through, and pieces of kBytesPerWeight of text made, or
+  /// given to a function. The default is a second or two.
   std::uint64_t work = 20'000'000;
+  /// That values hold at a time; one operation may go beyond it, by a value of the greatest size.
+  std::size_t memory_bytes = std::size_t{256} << 20;
   std::size_t output_bytes = kMaxStringBytes;
   /// Expressions and blocks inside one another, through macros and recursive loops too.
   int depth = 500;
+  /// Ends it early, with kCancelled.
+  std::stop_token stop = {};
 };
 
 class Runtime {
@@ -32,7 +37,8 @@ class Runtime {
 
   const Limits& limits() const { return limits_; }
 
-  /// Counts work. Errors: kResourceExhausted when it is too much.
+  /// Counts work. Errors: kResourceExhausted when it, or the memory in use, is too much; kCancelled
+  /// after a request to stop.
   Result<void> Charge(std::uint64_t work);
 
   /// What a loop over `value` goes over; an iterator is used up. Errors: what cannot be gone over.
@@ -56,6 +62,7 @@ class Runtime {
  private:
   Limits limits_;
   std::uint64_t work_ = 0;
+  const MemoryAccount* memory_ = MemoryAccount::Current();
   std::vector<std::shared_ptr<Namespace>> namespaces_;
 };
 

@@ -16,7 +16,7 @@ using TextFunction = std::string (*)(std::string_view);
 
 template <TextFunction kFunction>
 Result<Value> Mapped(Runtime&, const Bound& args) {
-  return Value(kFunction(args[0]->text()));
+  return Value(MarkedText(kFunction(args[0]->text()), args[0]->marked().worst()));
 }
 
 template <Property kProperty>
@@ -33,17 +33,22 @@ Result<Value> IsUpperMethod(Runtime&, const Bound& args) {
 
 template <Side kSide>
 Result<Value> StripMethod(Runtime&, const Bound& args) {
-  if (args[1] == nullptr || args[1]->Is(Kind::kNone)) return Value(Strip(args[0]->text(), kSide));
-  KV8_ASSIGN_OR_RETURN(const auto characters, TextOf(args[1], "", "strip arg"));
-  return Value(Strip(args[0]->text(), kSide, characters));
+  std::optional<std::string_view> characters;
+  if (args[1] != nullptr && !args[1]->Is(Kind::kNone)) {
+    KV8_ASSIGN_OR_RETURN(characters, TextOf(args[1], "", "strip arg"));
+  }
+  return Value::PartOf(*args[0], Strip(args[0]->text(), kSide, characters));
 }
 
 /// The part of the text that `start` and `end` leave, and how many characters precede it.
 struct Part {
-  std::string text;
+  Value value;
   std::int64_t before;
+
+  std::string_view text() const { return value.text(); }
 };
 Result<std::optional<Part>> PartOf(const Value& text, const Value* start, const Value* end) {
+  if (start == nullptr && end == nullptr) return std::optional<Part>({text, 0});
   const auto or_none = [](const Value* bound) { return bound == nullptr ? Value() : *bound; };
   const std::int64_t length = *text.Length();
   KV8_ASSIGN_OR_RETURN(const auto part, Slice(text, {or_none(start), or_none(end), Value()}));
@@ -51,7 +56,7 @@ Result<std::optional<Part>> PartOf(const Value& text, const Value* start, const 
   std::int64_t before = start == nullptr ? 0 : start->AsInt().value_or(0);
   if (before < 0) before = std::max<std::int64_t>(0, before + length);
   if (before > length) return std::optional<Part>();
-  return std::optional<Part>({part->text(), before});
+  return std::optional<Part>({*part, before});
 }
 
 template <bool kAtEnd>
@@ -67,7 +72,7 @@ Result<Value> StartsOrEndsWith(Runtime& runtime, const Bound& args) {
     KV8_ASSIGN_OR_RETURN(const auto text, TextOf(&affix, "",
                                                  "the first argument of "
                                                  "startswith and endswith"));
-    found = found || (kAtEnd ? part->text.ends_with(text) : part->text.starts_with(text));
+    found = found || (kAtEnd ? part->text().ends_with(text) : part->text().starts_with(text));
   }
   return Value(found);
 }
@@ -77,9 +82,9 @@ Result<std::int64_t> FindIn(const Bound& args, bool from_right) {
   KV8_ASSIGN_OR_RETURN(const auto wanted, TextOf(args[1], "", "what is looked for"));
   KV8_ASSIGN_OR_RETURN(const auto part, PartOf(*args[0], args[2], args[3]));
   if (!part) return std::int64_t{-1};
-  const std::size_t at = from_right ? part->text.rfind(wanted) : part->text.find(wanted);
+  const std::size_t at = from_right ? FindLast(part->text(), wanted) : Find(part->text(), wanted);
   if (at == std::string::npos) return std::int64_t{-1};
-  return part->before + CodePoints(std::string_view(part->text).substr(0, at));
+  return part->before + part->value.characters().IndexOf(at);
 }
 
 template <bool kFromRight>
@@ -98,14 +103,15 @@ Result<Value> IndexMethod(Runtime&, const Bound& args) {
 Result<Value> CountMethod(Runtime&, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const auto wanted, TextOf(args[1], "", "what is counted"));
   KV8_ASSIGN_OR_RETURN(const auto part, PartOf(*args[0], args[2], args[3]));
-  return Value(part ? Count(part->text, wanted) : std::int64_t{0});
+  return Value(part ? Count(part->text(), wanted) : std::int64_t{0});
 }
 
-Result<Value> ToList(const std::vector<std::string_view>& texts) {
+/// Parts of the text of `whole` as a list.
+Result<Value> ToList(const Value& whole, const std::vector<std::string_view>& texts) {
   if (texts.size() > kMaxValueWeight) return StringTooLong();
   std::vector<Value> items;
   items.reserve(texts.size());
-  for (const std::string_view text : texts) items.emplace_back(text);
+  for (const std::string_view text : texts) items.push_back(Value::PartOf(whole, text));
   return MakeList(std::move(items));
 }
 
@@ -115,16 +121,16 @@ Result<Value> SplitMethod(Runtime& runtime, const Bound& args) {
   KV8_RETURN_IF_ERROR(runtime.Charge(text.size()));
   KV8_ASSIGN_OR_RETURN(const std::int64_t most, IntOf(args[2], -1, "maxsplit"));
   if (args[1] == nullptr || args[1]->Is(Kind::kNone)) {
-    return ToList(SplitSpace(text, most, kFromRight));
+    return ToList(*args[0], SplitSpace(text, most, kFromRight));
   }
   KV8_ASSIGN_OR_RETURN(const auto separator, TextOf(args[1], "", "the separator"));
   if (separator.empty()) return Failure("empty separator");
-  return ToList(SplitAt(text, separator, most, kFromRight));
+  return ToList(*args[0], SplitAt(text, separator, most, kFromRight));
 }
 
 Result<Value> SplitLinesMethod(Runtime& runtime, const Bound& args) {
   KV8_RETURN_IF_ERROR(runtime.Charge(args[0]->text().size()));
-  return ToList(SplitLines(args[0]->text(), FlagOf(args[1], false)));
+  return ToList(*args[0], SplitLines(args[0]->text(), FlagOf(args[1], false)));
 }
 
 template <bool kFromRight>
@@ -132,25 +138,26 @@ Result<Value> Partition(Runtime&, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const auto separator, TextOf(args[1], "", "the separator"));
   if (separator.empty()) return Failure("empty separator");
   const std::string_view text = args[0]->text();
-  const std::size_t at = kFromRight ? text.rfind(separator) : text.find(separator);
+  const std::size_t at = kFromRight ? FindLast(text, separator) : Find(text, separator);
   if (at == text.npos) {
-    if (kFromRight) return MakeTuple({Value(""), Value(""), Value(text)});
-    return MakeTuple({Value(text), Value(""), Value("")});
+    if (kFromRight) return MakeTuple({Value(""), Value(""), *args[0]});
+    return MakeTuple({*args[0], Value(""), Value("")});
   }
-  return MakeTuple(
-      {Value(text.substr(0, at)), Value(separator), Value(text.substr(at + separator.size()))});
+  return MakeTuple({Value::PartOf(*args[0], text.substr(0, at)),
+                    Value::PartOf(*args[0], text.substr(at, separator.size())),
+                    Value::PartOf(*args[0], text.substr(at + separator.size()))});
 }
 
 Result<Value> JoinMethod(Runtime& runtime, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const auto items, runtime.Items(*args[1]));
-  std::string out;
+  MarkedText out;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!items[i].Is(Kind::kString)) {
       return Failure(
           fmt::format("sequence item {}: expected str instance, {} found", i, items[i].TypeName()));
     }
-    if (i > 0) out += args[0]->text();
-    out += items[i].text();
+    if (i > 0) out.Append(args[0]->marked());
+    out.Append(items[i].marked());
     if (out.size() > kMaxStringBytes) return StringTooLong();
   }
   return Value(std::move(out));
@@ -158,9 +165,9 @@ Result<Value> JoinMethod(Runtime& runtime, const Bound& args) {
 
 Result<Value> ReplaceMethod(Runtime& runtime, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const auto from, TextOf(args[1], "", "what is replaced"));
-  KV8_ASSIGN_OR_RETURN(const auto to, TextOf(args[2], "", "the replacement"));
+  KV8_RETURN_IF_ERROR(TextOf(args[2], "", "the replacement"));
   KV8_ASSIGN_OR_RETURN(const std::int64_t most, IntOf(args[3], -1, "the count"));
-  return BoundedReplace(runtime, args[0]->text(), from, to, most);
+  return BoundedReplace(runtime, args[0]->marked(), from, args[2]->marked(), most);
 }
 
 template <bool kSuffix>
@@ -168,7 +175,8 @@ Result<Value> RemoveAffix(Runtime&, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const auto affix, TextOf(args[1], "", "what is removed"));
   const std::string_view text = args[0]->text();
   if (!(kSuffix ? text.ends_with(affix) : text.starts_with(affix))) return *args[0];
-  return Value(kSuffix ? text.substr(0, text.size() - affix.size()) : text.substr(affix.size()));
+  return Value::PartOf(
+      *args[0], kSuffix ? text.substr(0, text.size() - affix.size()) : text.substr(affix.size()));
 }
 
 template <Side kPadded>
@@ -176,7 +184,7 @@ Result<Value> PadMethod(Runtime&, const Bound& args) {
   KV8_ASSIGN_OR_RETURN(const std::int64_t width, IntOf(args[1], 0, "the width"));
   KV8_ASSIGN_OR_RETURN(const auto fill, TextOf(args[2], " ", "the fill character"));
   if (CodePoints(fill) != 1) return Failure("the fill character must be one character");
-  return PadText(args[0]->text(), width, fill, kPadded);
+  return PadText(*args[0], width, args[2] == nullptr ? Value(" ") : *args[2], kPadded);
 }
 
 Result<Value> ZFillMethod(Runtime&, const Bound& args) {
@@ -184,14 +192,41 @@ Result<Value> ZFillMethod(Runtime&, const Bound& args) {
   const std::string_view text = args[0]->text();
   const std::size_t sign = text.starts_with('-') || text.starts_with('+');
   const std::int64_t room = std::max<std::int64_t>(width, 1) - static_cast<std::int64_t>(sign);
-  KV8_ASSIGN_OR_RETURN(const Value digits, PadText(text.substr(sign), room, "0", Side::kLeft));
-  return Value(std::string(text.substr(0, sign)) + digits.text());
+  const Value unsigned_text = Value::PartOf(*args[0], text.substr(sign));
+  KV8_ASSIGN_OR_RETURN(const Value digits, PadText(unsigned_text, room, Value("0"), Side::kLeft));
+  MarkedText out;
+  out.AppendPart(args[0]->marked(), text.substr(0, sign));
+  out.Append(digits.marked());
+  return Value(std::move(out));
 }
 
-Result<Value> FormatMethod(Runtime&, const Arguments& arguments) {
+/// Tabs become spaces up to the next column that is a multiple of the tab size.
+Result<Value> ExpandTabsMethod(Runtime& runtime, const Bound& args) {
+  KV8_ASSIGN_OR_RETURN(const std::int64_t size, IntOf(args[1], 8, "the tab size"));
+  const std::string_view text = args[0]->text();
+  MarkedText out;
+  std::int64_t column = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = ReadUtf8(text, at).length;
+    if (text[at] == '\t') {
+      const std::int64_t spaces = size > 0 ? size - column % size : 0;
+      if (static_cast<std::uint64_t>(spaces) > kMaxStringBytes - out.size()) return StringTooLong();
+      KV8_RETURN_IF_ERROR(runtime.Charge(static_cast<std::uint64_t>(spaces) / kBytesPerWeight));
+      out.Append(std::string(static_cast<std::size_t>(spaces), ' '), args[0]->marked().worst());
+      column += spaces;
+    } else {
+      out.AppendPart(args[0]->marked(), text.substr(at, length));
+      column = text[at] == '\n' || text[at] == '\r' ? 0 : column + 1;
+    }
+    at += length;
+  }
+  return Value(std::move(out));
+}
+
+Result<Value> FormatMethod(Runtime& runtime, const Arguments& arguments) {
   Arguments values = arguments;
   values.positional.erase(values.positional.begin());
-  return FormatBraces(arguments.positional[0].text(), values);
+  return FormatBraces(runtime, arguments.positional[0], values);
 }
 
 }  // namespace
@@ -229,6 +264,7 @@ std::vector<Native> SearchMethods() {
 std::vector<Native> SplitMethods() {
   return {
       {"center", "self width fillchar?", PadMethod<Side::kBoth>},
+      {"expandtabs", "self tabsize?", ExpandTabsMethod},
       {"format", FormatMethod},
       {"join", "self iterable", JoinMethod},
       {"ljust", "self width fillchar?", PadMethod<Side::kRight>},

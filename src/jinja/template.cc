@@ -10,7 +10,8 @@ Result<Template> Template::Parse(std::string_view source, std::string_view name)
   return Template(std::move(body), name);
 }
 
-Result<std::string> Template::Render(const Variables& variables, const Limits& limits) const {
+Result<MarkedText> Template::Render(const Variables& variables, const Limits& limits) const {
+  const MemoryAccount memory;
   Interpreter interpreter(body_, name_, limits);
   for (const auto& [name, value] : variables) interpreter.SetVariable(name, value);
   return interpreter.Run();

@@ -20,9 +20,10 @@ class Template {
   /// `name` stands for the template in errors. Errors: kCorrupt with the line in `where`.
   static Result<Template> Parse(std::string_view source, std::string_view name);
 
-  /// Errors carry template and line: kInvalidArgument for what the template refuses or cannot do;
-  /// kResourceExhausted and kUnsupported for limits.
-  Result<std::string> Render(const Variables& variables, const Limits& limits = {}) const;
+  /// The text, with the authors that the variables had. Errors carry template and line:
+  /// kInvalidArgument for what the template refuses or cannot do; kResourceExhausted and
+  /// kUnsupported for limits.
+  Result<MarkedText> Render(const Variables& variables, const Limits& limits = {}) const;
 
  private:
   Template(ast::Block body, std::string_view name) : body_(std::move(body)), name_(name) {}

@@ -25,6 +25,10 @@ Result<Value> IsNumberTest(Runtime&, const Bound& args) {
   return Value(args[0]->AsReal().has_value());
 }
 
+Result<Value> IsIntegerTest(Runtime&, const Bound& args) {
+  return Value(args[0]->Is(Kind::kInt) || args[0]->Is(Kind::kLargeInt));
+}
+
 /// Whatever has a length and items; so do undefined values.
 Result<Value> IsSequenceTest(Runtime&, const Bound& args) {
   return Value(args[0]->Length().has_value() && !args[0]->Is(Kind::kView));
@@ -88,7 +92,7 @@ std::vector<Native> KindTests() {
       {"false", "value", IsFalse},
       {"filter", "value", IsFilter},
       {"float", "value", IsKind<Kind::kFloat>},
-      {"integer", "value", IsKind<Kind::kInt>},
+      {"integer", "value", IsIntegerTest},
       {"iterable", "value", IsIterable},
       {"mapping", "value", IsKind<Kind::kDict>},
       {"none", "value", IsKind<Kind::kNone>},

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include "jinja/operators.h"
-#include "jinja/python_text.h"
 
 namespace kv8::jinja {
 namespace {
@@ -39,6 +39,18 @@ void Extent::Add(const Extent& inner) {
   weight = std::min(weight + inner.weight, kMaxValueWeight + 1);
 }
 
+Value Value::PartOf(const Value& whole, std::string_view part) {
+  MarkedText out;
+  out.AppendPart(whole.marked(), part);
+  return Value(std::move(out));
+}
+
+Value Value::LargeInt(std::string_view digits) {
+  Value value(digits);
+  value.kind_ = Kind::kLargeInt;
+  return value;
+}
+
 Value Value::Undefined(std::string why) {
   Value value(std::move(why));
   value.kind_ = Kind::kUndefined;
@@ -53,6 +65,7 @@ std::optional<std::int64_t> Value::AsInt() const {
 
 std::optional<double> Value::AsReal() const {
   if (Is(Kind::kFloat)) return real();
+  if (Is(Kind::kLargeInt)) return std::strtod(digits().c_str(), nullptr);
   const auto number = AsInt();
   return number ? std::optional<double>(static_cast<double>(*number)) : std::nullopt;
 }
@@ -65,6 +78,8 @@ bool Value::Truthy() const {
     case Kind::kBool:
     case Kind::kInt:
       return *AsInt() != 0;
+    case Kind::kLargeInt:
+      return true;
     case Kind::kFloat:
       return real() != 0;
     case Kind::kString:
@@ -84,7 +99,7 @@ std::optional<std::int64_t> Value::Length() const {
     case Kind::kUndefined:
       return 0;
     case Kind::kString:
-      return CodePoints(text());
+      return characters().length();
     case Kind::kList:
     case Kind::kTuple:
     case Kind::kRange:
@@ -106,6 +121,7 @@ std::string_view Value::TypeName() const {
     case Kind::kBool:
       return "bool";
     case Kind::kInt:
+    case Kind::kLargeInt:
       return "int";
     case Kind::kFloat:
       return "float";
@@ -133,7 +149,7 @@ Extent Value::extent() const {
   if (Is(Kind::kDict)) return dict().extent();
   if (Is(Kind::kObject)) return object()->extent();
   Extent extent;
-  if (Is(Kind::kString)) extent.weight += text().size() / kBytesPerWeight;
+  if (Is(Kind::kString) || Is(Kind::kLargeInt)) extent.weight += text().size() / kBytesPerWeight;
   return extent;
 }
 
@@ -151,22 +167,38 @@ Result<void> Dict::Set(Value key, Value value) {
   }
   extent_.Add(key.extent());
   entries_.emplace_back(std::move(key), std::move(value));
+  memory_.Grow(sizeof(Entry));
   if (entries_.size() == kIndexedEntries) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) index_.emplace(*HashOf(entries_[i].first), i);
+    for (std::size_t i = 0; i < entries_.size(); ++i) Index(i);
   } else if (entries_.size() > kIndexedEntries) {
-    index_.emplace(*hash, entries_.size() - 1);
+    Index(entries_.size() - 1);
   }
   return {};
 }
 
+void Dict::Index(std::size_t at) {
+  const Value& key = entries_[at].first;
+  constexpr std::size_t kNodeBytes = 64;
+  memory_.Grow(kNodeBytes);
+  if (key.Is(Kind::kString)) {
+    names_.emplace(key.text(), at);
+  } else {
+    others_.emplace(*HashOf(key), at);
+  }
+}
+
 std::optional<std::size_t> Dict::IndexOf(const Value& key, std::uint64_t hash) const {
-  if (index_.empty()) {
+  if (entries_.size() < kIndexedEntries) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (Equal(entries_[i].first, key)) return i;
     }
     return std::nullopt;
   }
-  const auto [first, last] = index_.equal_range(hash);
+  if (key.Is(Kind::kString)) {
+    const auto it = names_.find(key.text());
+    return it == names_.end() ? std::nullopt : std::optional(it->second);
+  }
+  const auto [first, last] = others_.equal_range(hash);
   for (auto it = first; it != last; ++it) {
     if (Equal(entries_[it->second].first, key)) return it->second;
   }
@@ -181,7 +213,10 @@ const Value* Dict::Find(const Value& key) const {
 }
 
 const Value* Dict::Find(std::string_view key) const {
-  if (!index_.empty()) return Find(Value(key));
+  if (entries_.size() >= kIndexedEntries) {
+    const auto it = names_.find(key);
+    return it == names_.end() ? nullptr : &entries_[it->second].second;
+  }
   for (const Entry& entry : entries_) {
     if (entry.first.Is(Kind::kString) && entry.first.text() == key) return &entry.second;
   }
@@ -200,10 +235,13 @@ Result<Value> MakeSequence(Kind kind, std::vector<Value> items, std::string labe
   Extent extent;
   for (const Value& item : items) extent.Add(item.extent());
   KV8_RETURN_IF_ERROR(CheckExtent(extent));
+  const std::size_t bytes = items.capacity() * sizeof(Value);
   Value value;
   value.kind_ = kind;
-  value.data_ = std::make_shared<const Sequence>(
-      Sequence{.items = std::move(items), .label = std::move(label), .extent = extent});
+  value.data_ = std::make_shared<const Sequence>(Sequence{.items = std::move(items),
+                                                          .label = std::move(label),
+                                                          .extent = extent,
+                                                          .memory = MemoryShare(bytes)});
   return value;
 }
 
@@ -221,6 +259,7 @@ std::optional<std::uint64_t> HashOf(const Value& value) {
       return std::hash<std::string>()(value.text());
     case Kind::kBool:
     case Kind::kInt:
+    case Kind::kLargeInt:
     case Kind::kFloat:
       // 1, 1.0 and True are the same key.
       return std::hash<double>()(*value.AsReal());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/marked_text.h"
+#include "jinja/text.h"
 #include "kv8/error.h"
 
 namespace kv8::jinja {
@@ -25,7 +28,7 @@ class Value;
 /// Most levels of containers inside containers, and most nodes of one value. Bounds every walk over
 /// a value, its destruction included; shared parts count each time.
 inline constexpr int kMaxValueDepth = 100;
-inline constexpr std::uint64_t kMaxValueWeight = std::uint64_t{4} << 20;
+inline constexpr std::uint64_t kMaxValueWeight = std::uint64_t{1} << 20;
 /// Bytes of a string that weigh as much as a node.
 inline constexpr std::size_t kBytesPerWeight = 32;
 
@@ -48,6 +51,7 @@ enum class Kind {
   kNone,
   kBool,
   kInt,
+  kLargeInt,  // beyond 64 bits: digits that can be shown and compared, and no more
   kFloat,
   kString,
   kList,
@@ -66,12 +70,18 @@ class Value {
   explicit Value(bool value) : kind_(Kind::kBool), data_(value) {}
   explicit Value(std::int64_t value) : kind_(Kind::kInt), data_(value) {}
   explicit Value(double value) : kind_(Kind::kFloat), data_(value) {}
-  explicit Value(std::string value)
-      : kind_(Kind::kString), data_(std::make_shared<const std::string>(std::move(value))) {}
+  explicit Value(MarkedText value)
+      : kind_(Kind::kString), data_(std::make_shared<const Text>(std::move(value))) {}
+  /// Text of the template's own.
+  explicit Value(std::string value) : Value(MarkedText(std::move(value))) {}
   explicit Value(std::string_view value) : Value(std::string(value)) {}
   explicit Value(const char* value) : Value(std::string(value)) {}
   explicit Value(std::shared_ptr<Object> value) : kind_(Kind::kObject), data_(std::move(value)) {}
 
+  /// `part`, a view into the text of `whole`, with the authors that it has there.
+  static Value PartOf(const Value& whole, std::string_view part);
+  /// An integer beyond 64 bits. `digits`: decimal, with a sign if it is negative.
+  static Value LargeInt(std::string_view digits);
   /// What a missing name or attribute is; `why` becomes the error of who tries to use it.
   static Value Undefined(std::string why);
 
@@ -80,15 +90,18 @@ class Value {
   bool IsSequence() const { return kind_ >= Kind::kList && kind_ <= Kind::kIterator; }
 
   // Each of these needs a value of its kind.
-  const std::string& why_undefined() const { return *std::get<StringPtr>(data_); }
+  const std::string& why_undefined() const { return characters().text(); }
   bool boolean() const { return std::get<bool>(data_); }
+  const std::string& digits() const { return characters().text(); }
   double real() const { return std::get<double>(data_); }
-  const std::string& text() const { return *std::get<StringPtr>(data_); }
+  const std::string& text() const { return characters().text(); }
+  const MarkedText& marked() const { return characters().marked(); }
+  const Text& characters() const { return *std::get<TextPtr>(data_); }
   const Sequence& sequence() const { return *std::get<SequencePtr>(data_); }
   const Dict& dict() const { return *std::get<DictPtr>(data_); }
   const std::shared_ptr<Object>& object() const { return std::get<ObjectPtr>(data_); }
 
-  /// An int or a bool as a number; bools are numbers in Python.
+  /// An int or a bool as a number; bools are numbers in Python. Nullopt for kLargeInt.
   std::optional<std::int64_t> AsInt() const;
   /// Any number.
   std::optional<double> AsReal() const;
@@ -103,7 +116,7 @@ class Value {
   bool IsSame(const Value& other) const;
 
  private:
-  using StringPtr = std::shared_ptr<const std::string>;
+  using TextPtr = std::shared_ptr<const Text>;
   using SequencePtr = std::shared_ptr<const Sequence>;
   using DictPtr = std::shared_ptr<const Dict>;
   using ObjectPtr = std::shared_ptr<Object>;
@@ -112,8 +125,7 @@ class Value {
   friend Result<Value> MakeDict(Dict dict);
 
   Kind kind_;
-  std::variant<std::monostate, bool, std::int64_t, double, StringPtr, SequencePtr, DictPtr,
-               ObjectPtr>
+  std::variant<std::monostate, bool, std::int64_t, double, TextPtr, SequencePtr, DictPtr, ObjectPtr>
       data_;
 };
 
@@ -123,6 +135,7 @@ struct Sequence {
   std::string label;  // "range(0, 3)", "dict_keys", "generator": what it calls itself
   Extent extent;
   mutable std::size_t taken = 0;  // items of an iterator that are gone
+  MemoryShare memory;
 };
 
 /// Keys and values in order of insertion.
@@ -140,10 +153,15 @@ class Dict {
 
  private:
   std::optional<std::size_t> IndexOf(const Value& key, std::uint64_t hash) const;
+  void Index(std::size_t at);
 
   std::vector<Entry> entries_;
-  std::unordered_multimap<std::uint64_t, std::size_t> index_;  // filled for larger ones
+  // Filled for larger ones. Names are in a tree, as they come from requests: no choice of them
+  // makes it slow. Their texts are those of the entries, which copies of the dict share.
+  std::map<std::string_view, std::size_t> names_;
+  std::unordered_multimap<std::uint64_t, std::size_t> others_;
   Extent extent_;
+  MemoryShare memory_;
 };
 
 /// Something with attributes or a call: a namespace, a macro, `loop`, a bound method.

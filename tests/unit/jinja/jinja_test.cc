@@ -1,6 +1,11 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
+#include <sstream>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -28,7 +33,8 @@ Template::Variables VariablesOf(const OrderedJson& json) {
 Result<std::string> Render(std::string_view source, const Template::Variables& variables = {},
                            const Limits& limits = {}) {
   KV8_ASSIGN_OR_RETURN(const Template parsed, Template::Parse(source, "t.jinja"));
-  return parsed.Render(variables, limits);
+  KV8_ASSIGN_OR_RETURN(MarkedText text, parsed.Render(variables, limits));
+  return std::move(text).Take();
 }
 
 Error RenderError(std::string_view source, const Limits& limits = {}) {
@@ -104,6 +110,220 @@ TEST(Jinja, EndlessWorkIsAnError) {
   exhausted("{{ 'a'.center(100000000) }}");
 }
 
+void ExpectEnds(std::string_view source, std::optional<Code> code) {
+  Limits limits;
+  if (code) limits.work /= 10;
+  const auto start = std::chrono::steady_clock::now();
+  const auto text = Render(source, {}, limits);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(text.ok() ? std::nullopt : std::optional(text.error().code), code)
+      << source << ": " << (text.ok() ? "" : text.error().ToString());
+  EXPECT_LT(taken.count(), 60) << source;
+}
+
+// Each takes minutes where a search, or an index, is not linear.
+TEST(Jinja, SearchesAreLinear) {
+  ExpectEnds("{{ ('a' * 2000000).find('a' * 1000000 ~ 'b') }}", std::nullopt);
+  ExpectEnds("{{ ('a' * 2000000).rfind('b' ~ 'a' * 1000000) }}", std::nullopt);
+  ExpectEnds("{{ 'a' * 1000000 ~ 'b' in 'a' * 2000000 }}", std::nullopt);
+  ExpectEnds("{{ ('a' * 2000000).count('a' * 1000000 ~ 'b') }}", std::nullopt);
+  ExpectEnds("{{ ('a' * 2000000).replace('a' * 1000000 ~ 'b', '') | length }}", std::nullopt);
+  ExpectEnds("{{ ('a' * 2000000).rsplit('b' ~ 'a' * 1000000) | length }}", std::nullopt);
+  ExpectEnds(
+      "{% set s = 'é' * 3000000 %}{% for i in range(20000) %}{% set c = s[i * 150] %}{% endfor %}",
+      std::nullopt);
+  ExpectEnds(
+      "{% set s = 'é' * 3000000 %}{% for i in range(20000) %}{% set c = s[-3:] %}{% endfor %}",
+      std::nullopt);
+}
+
+TEST(Jinja, BuiltInsKeepToTheBudget) {
+  ExpectEnds(
+      "{% set s = 'é' * 3000000 %}{% for i in range(20000) %}{% set c = s.find('é', 9) %}{% endfor "
+      "%}",
+      Code::kResourceExhausted);
+  ExpectEnds(
+      "{% set s = 'é' * 3000000 %}{% for i in range(20000) %}{% set c = s.count('x') %}{% endfor "
+      "%}",
+      Code::kResourceExhausted);
+  ExpectEnds(
+      "{% set s = 'é' * 3000000 %}{% for i in range(20000) %}{% set c = s | wordcount %}{% endfor "
+      "%}",
+      Code::kResourceExhausted);
+  ExpectEnds(
+      "{% set l = [1] * 900000 %}{% for i in range(20000) %}{% set c = l | wordcount %}{% endfor "
+      "%}",
+      Code::kResourceExhausted);
+  ExpectEnds("{{ 'a' * 60000000 }}", Code::kResourceExhausted);
+  ExpectEnds("{{ ('\\t' * 1000000).expandtabs(1000000) }}", Code::kResourceExhausted);
+  ExpectEnds("{{ namespace(**dict(range(100000) | map('string') | batch(2))) is mapping }}",
+             std::nullopt);
+}
+
+TEST(Jinja, LiveMemoryIsBounded) {
+  const std::string_view keeps =
+      "{% set ns = namespace(all=[]) %}{% for i in range(20) %}"
+      "{% set ns.all = ns.all + ['a' * 1000000] %}{% endfor %}{{ ns.all | length }}";
+  const std::string_view drops =
+      "{% for i in range(100) %}{% set s = 'a' * 1000000 %}{% endfor %}done";
+  Limits limits;
+  limits.memory_bytes = 10'000'000;
+  EXPECT_EQ(RenderError(keeps, limits).code, Code::kResourceExhausted);
+  EXPECT_EQ(Render(drops, {}, limits).value(), "done");
+  EXPECT_EQ(Render(keeps).value(), "20");
+}
+
+TEST(Jinja, StopsWhenAskedTo) {
+  std::stop_source source;
+  Limits limits;
+  limits.stop = source.get_token();
+  EXPECT_EQ(Render("{{ 1 + 1 }}", {}, limits).value(), "2");
+  source.request_stop();
+  EXPECT_EQ(RenderError("{{ 1 + 1 }}", limits).code, Code::kCancelled);
+}
+
+TEST(Jinja, ManyNamesTakeLinearTime) {
+  Template::Variables variables;
+  std::string keys = "{";
+  for (int i = 0; i < 200000; ++i) keys += fmt::format("{}\"key{}\": {}", i ? "," : "", i, i);
+  const auto json = ParseOrderedJson(keys + "}", "keys");
+  for (const auto& [name, value] : json->items()) {
+    variables.emplace_back(name, FromJson(value).value());
+  }
+  variables.emplace_back("all", FromJson(*json).value());
+  EXPECT_EQ(Render("{{ key199999 }} {{ all.key77777 }} {{ all | length }}", variables).value(),
+            "199999 77777 200000");
+}
+
+/// The output, with what the model wrote in square brackets and what others did in braces.
+std::string Marked(std::string_view source) {
+  const Template::Variables variables = {{"q", FromJson("<Q> q").value()},
+                                         {"d", FromJson({{"Qk", {"Q1", 2}}}).value()},
+                                         {"a", FromJson("Qa", Author::kAssistant).value()}};
+  const auto text = Template::Parse(source, "t.jinja")->Render(variables);
+  if (!text.ok()) return text.error().ToString();
+  std::string out;
+  text->ForEachRun([&out](std::string_view run, Author author) {
+    if (author == Author::kTemplate) out += run;
+    if (author == Author::kAssistant) out += fmt::format("[{}]", run);
+    if (author == Author::kOther) out += fmt::format("{{{}}}", run);
+  });
+  return out;
+}
+
+TEST(Jinja, TextKeepsItsAuthors) {
+  EXPECT_EQ(Marked("a{{ q }}b{{ a }}c"), "a{<Q> q}b[Qa]c");
+  EXPECT_EQ(Marked("{{ 'x' ~ q ~ 'y' + a }}"), "x{<Q> q}y[Qa]");
+  EXPECT_EQ(Marked("{{ (' ' ~ q ~ ' ') | trim }}"), "{<Q> q}");
+  EXPECT_EQ(Marked("{{ ('-' ~ q)[:2] }}|{{ q[1] }}|{{ ('x' ~ q)[::-1] }}"), "-{<}|{Q}|{q >Q<}x");
+  EXPECT_EQ(Marked("{{ ('x,' ~ q).split(',') | join(';') }}"), "x;{<Q> q}");
+  EXPECT_EQ(Marked("{{ q.replace('Q', 'R') }} {{ 'aXb'.replace('X', a) }}"), "{<}R{> q} a[Qa]b");
+  EXPECT_EQ(Marked("{{ q | upper }}{{ ('x' ~ a) | lower }}"), "{<Q> Q}[xqa]");
+  EXPECT_EQ(Marked("{{ d | tojson }}"), "{\"{Qk}\": [\"{Q1}\", 2]}");
+  EXPECT_EQ(Marked("{{ d }}"), "{{'Qk'}: [{'Q1'}, 2]}");
+  EXPECT_EQ(Marked("{{ 'x%sy' % q }}{{ '{:>5}{}'.format(a, 'z') }}"), "x{<Q> q}y[   Qa]z");
+  EXPECT_EQ(Marked("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(a) }}"), "<[Qa]>");
+  EXPECT_EQ(Marked("{% set x %}<{{ a }}>{% endset %}{{ x * 2 }}"), "<[Qa]><[Qa]>");
+  EXPECT_EQ(Marked("{{ ('l\\n' ~ a) | indent }}"), "l\n    [Qa]");
+  EXPECT_EQ(Marked("{{ q == '<Q> q' }}{{ q.startswith('<Q>') }}{{ 'Q' in q }}"), "TrueTrueTrue");
+}
+
+// One a line.
+constexpr std::string_view kFunctions = R"(
+q | capitalize
+q | center(20)
+q | escape
+'%s' | format(q)
+q | indent(2, true)
+q | lower
+q | replace('<', '(')
+'-' | replace('-', q)
+q | safe
+q | string
+q | title
+q | tojson
+q | trim
+q | truncate(3, true, '')
+q | upper
+q | last
+q | list
+q | join('')
+[q, q] | join
+'ab' | join(q)
+q | reverse
+q | batch(2) | list
+q | slice(2) | list
+[q] | map('upper') | list
+[q] | sum(start='') if false else q
+[q] | sort | first
+[q] | unique | first
+[q] | max
+[q] | groupby(0) | list
+d | dictsort
+d | items | list
+d.items() | list
+d.keys() | list
+d.values() | list
+q.center(20)
+q.ljust(9)
+q.rjust(9)
+'Q'[:0].center(9, q[1])
+q.expandtabs()
+'{}'.format(q)
+'{x!r:>9}'.format(x=q)
+(q[1] ~ '{}').format(1)
+q.join(['', ''])
+q.lstrip('<')
+q.rstrip('q')
+q.strip()
+q.partition(' ')
+q.partition('Q')[1] ~ q.rpartition('>')[0]
+q.removeprefix('<')
+q.removesuffix('q')
+q.replace('<', q)
+q.rsplit('>')
+q.split('<')
+q.splitlines()
+q.capitalize()
+q.lower()
+q.swapcase() if false else q
+q.title()
+q.upper()
+q.zfill(20)
+q.casefold()
+joiner(q)() ~ q
+cycler(q).next()
+namespace(x=q).x
+dict(x=q)
+q ~ ''
+q + ''
+q * 2
+q % ()
+(q | upper) ~ (d | tojson(indent=2))
+q[1:2]
+q[::2]
+q | default('x')
+[q] | random if false else q
+d | tojson(ensure_ascii=true)
+q | urlencode)";
+
+// Whatever a template does with the text of others, no byte of it passes as the template's own.
+TEST(Jinja, NoFunctionLaundersText) {
+  std::istringstream functions{std::string(kFunctions.substr(1))};
+  for (std::string function; std::getline(functions, function);) {
+    const std::string shown = Marked("{{ " + function + " }}");
+    std::string outside;  // of the braces that Marked puts around the text of others
+    int depth = 0;
+    for (const char c : shown) {
+      depth += c == '{' ? 1 : 0;
+      if (depth == 0) outside += c;
+      depth -= c == '}' && depth > 0 ? 1 : 0;
+    }
+    EXPECT_EQ(outside.find_first_of("Qq"), std::string::npos) << function << ": " << shown;
+    EXPECT_NE(shown.find_first_of("Qq"), std::string::npos) << function << ": " << shown;
+  }
+}
+
 TEST(Jinja, OutputIsBounded) {
   Limits limits;
   limits.output_bytes = 10;
@@ -157,7 +377,6 @@ TEST(Jinja, ChainsOfObjectsEnd) {
 TEST(Jinja, InvalidTextIsRefused) {
   EXPECT_EQ(RenderError("a\xff").code, Code::kCorrupt);
   EXPECT_EQ(FromJson(OrderedJson("a\xff")).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(FromJson(OrderedJson(UINT64_MAX)).error().code, Code::kInvalidArgument);
 }
 
 TEST(Jinja, TimeIsThatOfTheMachine) {
