@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/utf8.h"
 #include "calib/corpus_line.h"
-#include "text/utf8.h"
 
 namespace {
 

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/utf8.h"
 #include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/ordered_json.h"
+#include "base/utf8.h"
 #include "support/tool_call_events.h"
 #include "text/reasoning_parser.h"
-#include "text/utf8.h"
 
 namespace {
 

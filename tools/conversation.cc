@@ -31,14 +31,14 @@ Result<void> TakeField(const std::string& name, OrderedJson& value, std::string_
 
 }  // namespace
 
-Result<std::string> RenderUserMessage(const ChatTemplate& chat, std::string_view text) {
+Result<MarkedText> RenderUserMessage(const ChatTemplate& chat, std::string_view text) {
   ChatInput input;
   input.messages.push_back({{"role", "user"}, {"content", text}});
   return chat.Render(input);
 }
 
-Result<std::string> RenderConversation(const ChatTemplate& chat, std::string_view json,
-                                       std::string_view where) {
+Result<MarkedText> RenderConversation(const ChatTemplate& chat, std::string_view json,
+                                      std::string_view where) {
   KV8_ASSIGN_OR_RETURN(OrderedJson document, ParseOrderedJson(json, where));
   ChatInput input;
   if (document.is_array()) {

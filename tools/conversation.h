@@ -10,12 +10,12 @@
 namespace kv8 {
 
 /// `text` as one user's message, and the opening of the answer. Errors: those of Render.
-Result<std::string> RenderUserMessage(const ChatTemplate& chat, std::string_view text);
+Result<MarkedText> RenderUserMessage(const ChatTemplate& chat, std::string_view text);
 
 /// A conversation in JSON: a list of messages, or an object with `messages` and, as requests to a
 /// server have them, `tools`, `add_generation_prompt` and `chat_template_kwargs`. `where` names the
 /// source in errors. Errors: kCorrupt; those of Render.
-Result<std::string> RenderConversation(const ChatTemplate& chat, std::string_view json,
-                                       std::string_view where);
+Result<MarkedText> RenderConversation(const ChatTemplate& chat, std::string_view json,
+                                      std::string_view where);
 
 }  // namespace kv8

@@ -111,9 +111,11 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& defaul
 }
 
 Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens,
+                                           std::shared_ptr<const Tokenizer> tokenizer,
                                            const NoteSink& note) {
   EngineOptions options;
   options.model = flags.model;
+  options.tokenizer = std::move(tokenizer);
   if (!flags.scale_pack.empty()) options.scale_pack = flags.scale_pack;
   options.kv_dtype = DTypeOf(flags.kv_cache_dtype);
   options.speculative_tokens = flags.speculative_tokens;

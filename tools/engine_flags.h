@@ -53,8 +53,9 @@ void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights);
 
 /// An engine for max_num_seqs sequences of `needed_tokens` (0: the checkpoint's limit), unless
 /// --max-model-len says otherwise. Progress of hashing weights, and what was not checked, go to
-/// `note`. Errors: those of Engine::Create.
+/// `note`. `tokenizer`: see EngineOptions. Errors: those of Engine::Create.
 Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_t needed_tokens,
+                                           std::shared_ptr<const Tokenizer> tokenizer = nullptr,
                                            const NoteSink& note = Note);
 
 /// Says what the scales were not checked for, or what was accepted.

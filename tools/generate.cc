@@ -100,11 +100,11 @@ Result<Completion> Stream(Engine& engine, const GenerateOptions& options, const 
 }
 
 /// What --json-schema or --regex asks for; null without either.
-Result<Constraints::Constraint> MakeConstraint(const GenerateOptions& options) {
+Result<Constraints::Constraint> MakeConstraint(const GenerateOptions& options,
+                                               ModelTokenizer& tokenizer) {
   if (!options.json_schema && !options.regex) return Constraints::Constraint();
-  KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer,
-                       Tokenizer::Load(options.engine.model / "tokenizer.json"));
-  Constraints constraints(tokenizer);
+  KV8_ASSIGN_OR_RETURN(const auto loaded, tokenizer.Get());
+  Constraints constraints(*loaded);
   if (options.regex) return constraints.OfRegex(*options.regex);
   KV8_ASSIGN_OR_RETURN(const std::string schema, ReadFile(*options.json_schema, kMaxSchemaBytes));
   return constraints.OfJsonSchema(schema);
@@ -114,8 +114,9 @@ Result<void> Generate(const GenerateOptions& options) {
   CatchInterrupts();
   Request request = options.request;
   request.text = true;
-  KV8_ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.prompt, options.engine.model));
-  KV8_ASSIGN_OR_RETURN(request.constraint, MakeConstraint(options));
+  ModelTokenizer tokenizer(options.engine.model);
+  KV8_ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.prompt, tokenizer));
+  KV8_ASSIGN_OR_RETURN(request.constraint, MakeConstraint(options, tokenizer));
 
   // With a stated end the cache holds this request and no more.
   std::int64_t length = 0;
@@ -123,7 +124,8 @@ Result<void> Generate(const GenerateOptions& options) {
     length = static_cast<std::int64_t>(request.prompt.size()) + *request.max_tokens;
   }
   const auto start = std::chrono::steady_clock::now();
-  KV8_ASSIGN_OR_RETURN(const auto engine, OpenEngine(options.engine, length));
+  KV8_ASSIGN_OR_RETURN(const auto loaded, tokenizer.Get());
+  KV8_ASSIGN_OR_RETURN(const auto engine, OpenEngine(options.engine, length, loaded));
   const std::chrono::duration<double> load = std::chrono::steady_clock::now() - start;
 
   KV8_ASSIGN_OR_RETURN(const Completion completion, Stream(*engine, options, request));

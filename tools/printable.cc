@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8 {
 namespace {

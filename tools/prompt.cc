@@ -39,9 +39,9 @@ Result<std::vector<TokenId>> ReadTokenIds(const std::filesystem::path& path) {
 }
 
 /// Tokenizer::Encode, whose error names the source of the text.
-Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, std::string_view text,
-                                    std::string where) {
-  auto ids = tokenizer.Encode(text);
+Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer, const MarkedText& text,
+                                    bool allow_control_tokens, std::string where) {
+  auto ids = allow_control_tokens ? tokenizer.Encode(text.text()) : tokenizer.Encode(text);
   if (ids.ok()) return ids;
   Error error = std::move(ids).error();
   error.where = std::move(where);
@@ -61,24 +61,40 @@ void AddPromptFlags(CLI::App& app, PromptFlags& flags) {
   app.add_flag("--chat", flags.chat,
                "Put the text into the checkpoint's chat template, as a user's message")
       ->excludes(ids);
+  AddControlTokensFlag(app, flags.allow_control_tokens);
 }
 
-Result<std::vector<TokenId>> ReadPrompt(const PromptFlags& flags,
-                                        const std::filesystem::path& model) {
+Result<std::shared_ptr<const Tokenizer>> ModelTokenizer::Get() {
+  if (tokenizer_ == nullptr) {
+    KV8_ASSIGN_OR_RETURN(Tokenizer loaded, Tokenizer::Load(model_ / "tokenizer.json"));
+    tokenizer_ = std::make_shared<const Tokenizer>(std::move(loaded));
+  }
+  return tokenizer_;
+}
+
+void AddControlTokensFlag(CLI::App& app, bool& allow) {
+  app.add_flag("--allow-control-tokens", allow,
+               "Let the texts of users and tools hold control tokens, such as <|im_end|>; without "
+               "it they are text like any other");
+}
+
+Result<std::vector<TokenId>> ReadPrompt(const PromptFlags& flags, ModelTokenizer& tokenizer) {
   // A wrong directory or another family's checkpoint is named before its tokenizer is missed.
-  KV8_RETURN_IF_ERROR(LoadModelSpec(model));
+  KV8_RETURN_IF_ERROR(LoadModelSpec(tokenizer.model()));
   if (flags.token_ids_file) return ReadTokenIds(*flags.token_ids_file);
-  KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model / "tokenizer.json"));
-  std::string text;
-  if (flags.text) text = *flags.text;
+  KV8_ASSIGN_OR_RETURN(const auto loaded, tokenizer.Get());
+  std::string given;
+  if (flags.text) given = *flags.text;
   if (flags.text_file) {
-    KV8_ASSIGN_OR_RETURN(text, ReadFile(*flags.text_file, kMaxTextBytes));
+    KV8_ASSIGN_OR_RETURN(given, ReadFile(*flags.text_file, kMaxTextBytes));
   }
+  MarkedText text(std::move(given));
   if (flags.chat) {
-    KV8_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Load(model));
-    KV8_ASSIGN_OR_RETURN(text, RenderUserMessage(chat, text));
+    KV8_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Load(tokenizer.model()));
+    KV8_ASSIGN_OR_RETURN(text, RenderUserMessage(chat, text.text()));
   }
-  return Encode(tokenizer, text, flags.text ? "--prompt" : flags.text_file->string());
+  return Encode(*loaded, text, flags.allow_control_tokens,
+                flags.text ? "--prompt" : flags.text_file->string());
 }
 
 }  // namespace kv8

@@ -54,7 +54,8 @@ Json ToJson(const Score& score, std::size_t tokens, const KvCacheInfo& cache, bo
 }
 
 Result<void> ScoreText(const ScoreOptions& options) {
-  KV8_ASSIGN_OR_RETURN(const auto ids, ReadPrompt(options.prompt, options.engine.model));
+  ModelTokenizer tokenizer(options.engine.model);
+  KV8_ASSIGN_OR_RETURN(const auto ids, ReadPrompt(options.prompt, tokenizer));
   KV8_ASSIGN_OR_RETURN(const auto engine,
                        OpenEngine(options.engine, static_cast<std::int64_t>(ids.size())));
   KV8_ASSIGN_OR_RETURN(const Score score, engine->ScoreTokens(ids, options.top_logprobs));

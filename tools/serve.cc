@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "engine_flags.h"
 #include "output.h"
+#include "prompt.h"
 #include "server/engine_service.h"
 #include "server/http/log.h"
 #include "server/http/server.h"
@@ -34,6 +35,7 @@ struct ServeOptions {
   std::string generation_config = "auto";
   std::size_t max_queued = 1024;
   bool share_prefixes = false;
+  bool allow_control_tokens = false;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   bool json = false;
@@ -93,7 +95,10 @@ Result<void> Serve(ServeOptions options) {
   // The address comes first: a port that is taken must not cost the time of loading a model.
   KV8_ASSIGN_OR_RETURN(const auto server, HttpServer::Create(options.http, log));
   const NoteSink note = [&log](std::string_view line) { log.Write(LogLevel::kWarning, line); };
-  KV8_ASSIGN_OR_RETURN(auto engine, OpenEngine(options.engine, 0, note));
+  // A wrong directory or another family's checkpoint is named before its tokenizer is missed.
+  KV8_RETURN_IF_ERROR(LoadModelSpec(options.engine.model));
+  KV8_ASSIGN_OR_RETURN(const auto tokenizer, ModelTokenizer(options.engine.model).Get());
+  KV8_ASSIGN_OR_RETURN(auto engine, OpenEngine(options.engine, 0, tokenizer, note));
   if (UsesDefaults(options)) TellDefaults(engine->model(), log);
   std::optional<Error> failure;  // read once the engine's thread has ended
   const auto stop = [&](const Error& error) {
@@ -102,12 +107,16 @@ Result<void> Serve(ServeOptions options) {
   };
   EngineService service(std::move(engine),
                         {.max_requests = options.max_queued, .on_failure = stop});
-  KV8_ASSIGN_OR_RETURN(const auto api,
-                       openai::Api::Create(service, {.model_dir = options.engine.model,
-                                                     .model_names = options.served_model_names,
-                                                     .generation_config = UsesDefaults(options),
-                                                     .share_prefixes = options.share_prefixes,
-                                                     .max_waiting = options.max_queued}));
+  KV8_ASSIGN_OR_RETURN(
+      const auto api, openai::Api::Create(service, {.tokenizer = tokenizer,
+                                                    .model_dir = options.engine.model,
+                                                    .model_names = options.served_model_names,
+                                                    .generation_config = UsesDefaults(options),
+                                                    .share_prefixes = options.share_prefixes,
+                                                    .allow_control_tokens = options.share_prefixes =
+                                                        options.share_prefixes,
+                                                    .allow_control_tokens,
+                                                    .max_waiting = options.max_queued}));
   AddOperationsRoutes(*server, service, api->model_name(), KV8_VERSION);
   AddPageRoutes(server->router(), service, api->model_name(), KV8_VERSION);
   api->AddRoutes(server->router());
@@ -153,6 +162,7 @@ void AddRequestFlags(CLI::App& app, ServeOptions& options) {
                  "checkpoint's generation_config.json says; none: OpenAI's defaults")
       ->check(CLI::IsMember({"auto", "none"}))
       ->capture_default_str();
+  AddControlTokensFlag(app, options.allow_control_tokens);
 }
 
 void AddAddressFlags(CLI::App& app, ServeOptions& options) {

@@ -178,9 +178,11 @@ class CompletionServer {
       : stream_(stream), service_(std::move(engine), {}) {}
 
   Result<void> Start() {
-    KV8_ASSIGN_OR_RETURN(
-        api_, openai::Api::Create(service_, {.model_dir = std::filesystem::path(KV8_SOURCE_DIR) /
-                                                          "models/tiny-qwen4exp"}));
+    const auto model = std::filesystem::path(KV8_SOURCE_DIR) / "models/tiny-qwen4exp";
+    KV8_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(model / "tokenizer.json"));
+    openai::ApiOptions options{.tokenizer = std::make_shared<const Tokenizer>(std::move(tokenizer)),
+                               .model_dir = model};
+    KV8_ASSIGN_OR_RETURN(api_, openai::Api::Create(service_, options));
     api_->AddRoutes(server_.router());
     server_.Start();
     client_.emplace(server_.port());

@@ -8,10 +8,10 @@
 #include <set>
 #include <string>
 
+#include "base/utf8.h"
 #include "grammar/constraints.h"
 #include "grammar/json_schema.h"
 #include "grammar/token_masks.h"
-#include "text/utf8.h"
 
 namespace kv8 {
 namespace {

@@ -43,9 +43,9 @@ constexpr std::string_view kChat = R"({"model": "m", "stream": true, "temperatur
       "required": ["dish", "servings"]}}}]})";
 
 ApiContext NewContext() {
-  Tokenizer tokenizer = Tokenizer::Load(ModelDir() / "tokenizer.json").value();
+  static const Tokenizer tokenizer = Tokenizer::Load(ModelDir() / "tokenizer.json").value();
   auto constraints = std::make_unique<Constraints>(tokenizer);
-  return {.tokenizer = std::move(tokenizer),
+  return {.tokenizer = tokenizer,
           .chat_template = ChatTemplate::Load(ModelDir()).value(),
           .constraints = std::move(constraints)};
 }

@@ -17,6 +17,8 @@
 
 namespace kv8 {
 
+class Tokenizer;
+
 /// Tokens in one block of the K/V cache; prefill chunks are multiples of it.
 inline constexpr std::int64_t kKvBlockTokens = 64;
 
@@ -29,6 +31,8 @@ enum class DraftSampling {
 struct EngineOptions {
   std::filesystem::path model;                      // checkpoint or materialized view
   std::optional<std::filesystem::path> scale_pack;  // only with kE4M3
+  /// The model's, from whoever has read it; null: the engine reads it.
+  std::shared_ptr<const Tokenizer> tokenizer;
   KvDType kv_dtype = KvDType::kFp16;
   /// Runs on a checkpoint that differs from the one the scales were measured on (a fine-tune,
   /// another quantisation); KvCacheInfo::accepted_lineage then says in what. Only with kE4M3.

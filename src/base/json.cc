@@ -29,8 +29,9 @@ class OrderedBuilder {
   bool boolean(bool value) { return Add(value); }
   bool number_integer(OrderedJson::number_integer_t value) { return Add(value); }
   bool number_unsigned(OrderedJson::number_unsigned_t value) { return Add(value); }
-  bool number_float(OrderedJson::number_float_t value, const std::string& /*text*/) {
-    return Add(value);
+  bool number_float(OrderedJson::number_float_t value, const std::string& text) {
+    if (text.find_first_of(".eE") != text.npos) return Add(value);
+    return Add(OrderedJson::binary({text.begin(), text.end()}));
   }
   bool string(std::string& value) { return Add(std::move(value)); }
   bool binary(OrderedJson::binary_t& /*value*/) { return false; }  // not a thing of JSON text
@@ -75,6 +76,26 @@ class OrderedBuilder {
   OrderedJson* document_;
   std::vector<Level> open_;
 };
+
+void AppendText(const OrderedJson& value, std::string& out) {
+  if (const auto digits = LargeInteger(value)) {
+    out += *digits;
+  } else if (!value.is_structured()) {
+    out += value.dump(-1, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace);
+  } else {
+    out += value.is_object() ? '{' : '[';
+    const char* separator = "";
+    for (auto it = value.begin(); it != value.end(); ++it) {
+      out += std::exchange(separator, ",");
+      if (value.is_object()) {
+        AppendText(it.key(), out);
+        out += ':';
+      }
+      AppendText(*it, out);
+    }
+    out += value.is_object() ? '}' : ']';
+  }
+}
 
 /// The library's own handler, without exceptions.
 class SortedBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
@@ -158,6 +179,18 @@ Result<Json> ParseJson(std::string_view text, std::string_view where) {
 
 Result<OrderedJson> ParseOrderedJson(std::string_view text, std::string_view where) {
   return ParseStrictly<OrderedJson, OrderedBuilder>(text, where);
+}
+
+std::optional<std::string_view> LargeInteger(const OrderedJson& value) {
+  if (!value.is_binary()) return std::nullopt;
+  const OrderedJson::binary_t& digits = value.get_binary();
+  return std::string_view(reinterpret_cast<const char*>(digits.data()), digits.size());
+}
+
+std::string OrderedText(const OrderedJson& value) {
+  std::string out;
+  AppendText(value, out);
+  return out;
 }
 
 Result<Json> ReadJsonFile(const std::filesystem::path& path, std::uint64_t max_bytes) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "kv8/error.h"
@@ -12,6 +14,13 @@ using OrderedJson = nlohmann::ordered_json;
 
 /// ParseJson (base/json.h), keeping the order of keys. Looking a key up takes time in proportion to
 /// the size of its object. Errors: those of ParseJson. Defined in json.cc, whose checks it shares.
+/// An integer beyond 64 bits becomes a binary value, which JSON text cannot have, with its digits.
 Result<OrderedJson> ParseOrderedJson(std::string_view text, std::string_view where);
+
+/// The digits of an integer beyond 64 bits; nullopt for any other value.
+std::optional<std::string_view> LargeInteger(const OrderedJson& value);
+
+/// JSON on one line. Unlike dump(), it writes large integers; invalid UTF-8 becomes U+FFFD.
+std::string OrderedText(const OrderedJson& value);
 
 }  // namespace kv8

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/json_fields.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8 {
 namespace {

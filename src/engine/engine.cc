@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "engine/engine_impl.h"
@@ -25,11 +25,12 @@ Result<LoadedModel> Open(const EngineOptions& options) {
                                                  .progress = options.hash_progress}}});
 }
 
-/// Nothing when the checkpoint has none: ids may do.
-Result<std::optional<Tokenizer>> ReadTokenizer(const std::filesystem::path& dir) {
-  auto tokenizer = Tokenizer::Load(dir / "tokenizer.json");
-  if (tokenizer.ok()) return std::optional(std::move(tokenizer).value());
-  if (tokenizer.error().code == Code::kNotFound) return std::optional<Tokenizer>();
+/// Null when the checkpoint has none: ids may do.
+Result<std::shared_ptr<const Tokenizer>> FindTokenizer(const EngineOptions& options) {
+  if (options.tokenizer != nullptr) return options.tokenizer;
+  auto tokenizer = Tokenizer::Load(options.model / "tokenizer.json");
+  if (tokenizer.ok()) return std::make_shared<const Tokenizer>(std::move(tokenizer).value());
+  if (tokenizer.error().code == Code::kNotFound) return std::shared_ptr<const Tokenizer>();
   return std::move(tokenizer).error();
 }
 
@@ -47,7 +48,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(LoadedModel loaded, Open(options));
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
   KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, *model));
-  KV8_ASSIGN_OR_RETURN(std::optional<Tokenizer> tokenizer, ReadTokenizer(options.model));
+  KV8_ASSIGN_OR_RETURN(auto tokenizer, FindTokenizer(options));
   setup.executor.tokens = model->model().spec.vocab;
   if (tokenizer) {
     setup.executor.tokens =

@@ -52,7 +52,7 @@ void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId
 
 Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
                    std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
-                   std::optional<Tokenizer> tokenizer)
+                   std::shared_ptr<const Tokenizer> tokenizer)
     : dir_(options.model),
       loaded_(std::move(model)),
       runner_(*loaded_, setup.executor.cache, setup.preempted_bytes, std::move(executor)),
@@ -75,7 +75,7 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
 }
 
 Result<const Tokenizer*> Engine::Impl::FindTokenizer() const {
-  if (tokenizer_) return &*tokenizer_;
+  if (tokenizer_) return tokenizer_.get();
   return Error{Code::kNotFound, "the checkpoint has no tokenizer.json, which text needs",
                (dir_ / "tokenizer.json").string(), "restore the file from the checkpoint's source"};
 }

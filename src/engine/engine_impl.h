@@ -26,7 +26,7 @@ class Engine::Impl {
  public:
   Impl(const EngineOptions& options, const EngineSetup& setup,
        std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
-       std::optional<Tokenizer> tokenizer);
+       std::shared_ptr<const Tokenizer> tokenizer);
 
   Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
   bool Step();
@@ -70,7 +70,7 @@ class Engine::Impl {
   ModelInfo info_;
   MemoryPlan memory_;
   RequestLimits limits_;
-  const std::optional<Tokenizer> tokenizer_;  // if the checkpoint has one
+  const std::shared_ptr<const Tokenizer> tokenizer_;  // null: the checkpoint has none
 
   std::map<RequestId, std::unique_ptr<RequestRecord>> requests_;
   std::vector<RequestId> finished_;  // complete, to be delivered when the step is over

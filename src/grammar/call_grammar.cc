@@ -41,7 +41,7 @@ class ValueRules {
                         const std::string& path) {
     const bool plain = schemas_->TypesOf(function, argument).WritesPlainStrings();
     KV8_ASSIGN_OR_RETURN(const OrderedJson flat, SchemaMerger(root).Flatten(schema, path));
-    std::string key = fmt::format("{} {}", plain ? "plain" : "JSON", flat.dump());
+    std::string key = fmt::format("{} {}", plain ? "plain" : "JSON", OrderedText(flat));
     // References mean another schema in another function.
     if (key.find("$ref") != std::string::npos) key += function;
     if (const auto known = rules_.find(key); known != rules_.end()) return known->second;

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8 {
 namespace {

@@ -64,7 +64,7 @@ Result<Constraints::Constraint> Constraints::OfJsonSchema(std::string_view schem
 
 Result<Constraints::Constraint> Constraints::OfCalls(const OrderedJson& tools,
                                                      std::string_view name, CallSchemas schemas) {
-  std::string key = tools.dump();
+  std::string key = OrderedText(tools);
   KV8_RETURN_IF_ERROR(CheckSize(key, "tools"));
   key = fmt::format("calls {} {} {}", schemas == CallSchemas::kStrict, name, key);
   return Make(std::move(key), [&] { return CompileCalls(tools, name, schemas); });

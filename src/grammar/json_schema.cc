@@ -72,10 +72,10 @@ bool IsOfType(const OrderedJson& value, const std::string& type) {
   if (type == "object") return value.is_object();
   if (type == "array") return value.is_array();
   if (type == "string") return value.is_string();
-  if (type == "number") return value.is_number();
+  if (type == "number") return value.is_number() || LargeInteger(value);
   if (type == "boolean") return value.is_boolean();
   if (type == "null") return value.is_null();
-  return value.is_number_integer() ||
+  return value.is_number_integer() || LargeInteger(value) ||
          (value.is_number_float() && value.get<double>() == std::trunc(value.get<double>()));
 }
 
@@ -93,7 +93,7 @@ Result<Program> SchemaCompiler::Compile(const OrderedJson& schema, const std::st
 }
 
 Result<RuleId> SchemaCompiler::RuleOf(const OrderedJson& schema, const std::string& path) {
-  const std::string text = schema.dump();
+  const std::string text = OrderedText(schema);
   const auto known = rules_.find(text);
   if (known != rules_.end()) return known->second;
   bytes_ += text.size();
@@ -180,7 +180,7 @@ Result<Pc> SchemaCompiler::Listed(const OrderedJson& schema, const std::string& 
                       std::any_of(types.begin(), types.end(),
                                   [&](const std::string& type) { return IsOfType(value, type); });
     const bool plain = strings_ == TextForm::kPlain && value.is_string();
-    if (fits) texts.push_back(plain ? value.get<std::string>() : value.dump());
+    if (fits) texts.push_back(plain ? value.get<std::string>() : OrderedText(value));
   }
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());

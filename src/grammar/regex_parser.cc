@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.h"
 #include "grammar/char_classes.h"
 #include "grammar/regex.h"
-#include "text/utf8.h"
 
 namespace kv8 {
 namespace {

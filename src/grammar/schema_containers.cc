@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "grammar/schema_compiler.h"
 
 namespace kv8 {

@@ -23,7 +23,10 @@ AddedTokens::AddedTokens(std::span<const AddedToken> tokens) {
       const std::uint64_t key = EdgeKey(parent, token.content[i]);
       if (edges_.Insert(key, {nodes, kNoToken})) ++nodes;
       Node& child = *edges_.Find(key);
-      if (i + 1 == token.content.size()) child.id = token.id;
+      if (i + 1 == token.content.size()) {
+        child.id = token.id;
+        child.special = token.special;
+      }
       parent = child.index;
     }
   }
@@ -33,29 +36,32 @@ const AddedTokens::Node* AddedTokens::Child(std::uint32_t parent, char byte) con
   return edges_.Find(EdgeKey(parent, byte));
 }
 
-std::optional<AddedTokens::Match> AddedTokens::Find(std::string_view text, std::size_t from) const {
+std::optional<AddedTokens::Match> AddedTokens::Find(std::string_view text, std::size_t from,
+                                                    const MarkedText* authors) const {
   for (std::size_t start = from; start < text.size(); ++start) {
     if (!starts_[static_cast<std::uint8_t>(text[start])]) continue;
-    if (const auto match = MatchAt(text, start)) return match;
+    if (const auto match = MatchAt(text, start, authors)) return match;
   }
   return std::nullopt;
 }
 
-std::optional<AddedTokens::Match> AddedTokens::MatchAt(std::string_view text,
-                                                       std::size_t start) const {
+std::optional<AddedTokens::Match> AddedTokens::MatchAt(std::string_view text, std::size_t start,
+                                                       const MarkedText* authors) const {
   std::optional<Match> longest;
   std::uint32_t parent = kRoot;
   for (std::size_t at = start; at < text.size(); ++at) {
     const Node* child = Child(parent, text[at]);
     if (child == nullptr) break;
-    if (child->id != kNoToken) longest = Match{start, at + 1, child->id};
+    const Author least = child->special ? Author::kTemplate : Author::kAssistant;
+    const bool counts = authors == nullptr || authors->Trusted(start, at + 1, least);
+    if (child->id != kNoToken && counts) longest = Match{start, at + 1, child->id};
     parent = child->index;
   }
   return longest;
 }
 
 std::optional<TokenId> AddedTokens::IdOf(std::string_view content) const {
-  const auto match = MatchAt(content, 0);
+  const auto match = MatchAt(content, 0, nullptr);
   if (!match || match->end != content.size()) return std::nullopt;
   return match->id;
 }

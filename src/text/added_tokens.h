@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/marked_text.h"
 #include "kv8/types.h"
 #include "text/flat_map.h"
 
@@ -35,8 +36,10 @@ class AddedTokens {
   AddedTokens() = default;
   explicit AddedTokens(std::span<const AddedToken> tokens);
 
-  /// The first match at or after `from`.
-  std::optional<Match> Find(std::string_view text, std::size_t from) const;
+  /// The first match at or after `from`. With `authors`, whose text it is, a control token counts
+  /// only where the template wrote all of it, and any other where no user or tool wrote of it.
+  std::optional<Match> Find(std::string_view text, std::size_t from,
+                            const MarkedText* authors = nullptr) const;
 
   /// Id of the token with exactly this content.
   std::optional<TokenId> IdOf(std::string_view content) const;
@@ -45,12 +48,14 @@ class AddedTokens {
   struct Node {
     std::uint32_t index;
     TokenId id;  // of the token that ends here, or kNoToken
+    bool special = false;
   };
   static constexpr TokenId kNoToken = -1;
   static constexpr std::uint32_t kRoot = 0;
 
   const Node* Child(std::uint32_t parent, char byte) const;
-  std::optional<Match> MatchAt(std::string_view text, std::size_t start) const;
+  std::optional<Match> MatchAt(std::string_view text, std::size_t start,
+                               const MarkedText* authors) const;
 
   FlatMap<Node> edges_;
   std::array<bool, 256> starts_{};  // bytes that some token starts with

@@ -2,15 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "base/lfs_pointer.h"
-#include "text/jinja/json_text.h"
-#include "text/jinja/lexer.h"
-#include "text/jinja/template.h"
+#include "jinja/json_text.h"
+#include "jinja/lexer.h"
+#include "jinja/template.h"
 
 namespace kv8 {
 namespace {
@@ -101,26 +103,52 @@ Result<NamedSources> FindSources(const std::filesystem::path& dir, const Ordered
   return NamedSources{std::move(sources), file.string()};
 }
 
-/// The messages as templates get them: what is null is left out, and reasoning has all the names
-/// that templates know it by.
-OrderedJson PrepareMessages(const OrderedJson& messages) {
+/// A key and its value, as `author` wrote them.
+Result<void> AddMember(const std::string& key, const OrderedJson& value, Author author,
+                       jinja::Dict& out) {
+  KV8_ASSIGN_OR_RETURN(jinja::Value name, jinja::FromJson(key, author));
+  KV8_ASSIGN_OR_RETURN(jinja::Value converted, jinja::FromJson(value, author));
+  return out.Set(std::move(name), std::move(converted));
+}
+
+bool IsRole(const OrderedJson& value) {
+  return value.is_string() && std::find(kChatRoles.begin(), kChatRoles.end(),
+                                        value.get_ref<const std::string&>()) != kChatRoles.end();
+}
+
+/// A message as templates get it: what is null is left out, and reasoning has all the names that
+/// templates know it by.
+Result<jinja::Value> MessageValue(const OrderedJson& message) {
   static constexpr std::array kReasoning = {"reasoning_content", "thinking", "reasoning"};
-  OrderedJson prepared = OrderedJson::array();
-  for (const OrderedJson& message : messages) {
-    OrderedJson out = OrderedJson::object();
-    const OrderedJson* reasoning = nullptr;
-    for (const char* name : kReasoning) {
-      const auto it = message.find(name);
-      if (reasoning == nullptr && it != message.end() && !it->is_null()) reasoning = &*it;
-    }
-    if (reasoning != nullptr && !message.contains("thinking")) out["thinking"] = *reasoning;
-    for (const auto& [key, value] : message.items()) {
-      if (!value.is_null()) out[key] = value;
-    }
-    if (reasoning != nullptr) out["reasoning_content"] = *reasoning;
-    prepared.push_back(std::move(out));
+  const auto role = message.find("role");
+  const bool by_model = role != message.end() && *role == "assistant";
+  const Author author = by_model ? Author::kAssistant : Author::kOther;
+  const OrderedJson* reasoning = nullptr;
+  for (const char* name : kReasoning) {
+    const auto it = message.find(name);
+    if (reasoning == nullptr && it != message.end() && !it->is_null()) reasoning = &*it;
   }
-  return prepared;
+  jinja::Dict out;
+  if (reasoning != nullptr && !message.contains("thinking")) {
+    KV8_RETURN_IF_ERROR(AddMember("thinking", *reasoning, author, out));
+  }
+  for (const auto& [key, value] : message.items()) {
+    const Author by = key == "role" && IsRole(value) ? Author::kTemplate : author;
+    if (!value.is_null()) KV8_RETURN_IF_ERROR(AddMember(key, value, by, out));
+  }
+  if (reasoning != nullptr) {
+    KV8_RETURN_IF_ERROR(AddMember("reasoning_content", *reasoning, author, out));
+  }
+  return jinja::MakeDict(std::move(out));
+}
+
+Result<jinja::Value> MessageList(const OrderedJson& messages) {
+  std::vector<jinja::Value> list;
+  for (const OrderedJson& message : messages) {
+    KV8_ASSIGN_OR_RETURN(jinja::Value value, MessageValue(message));
+    list.push_back(std::move(value));
+  }
+  return jinja::MakeList(std::move(list));
 }
 
 Result<void> CheckMessages(const OrderedJson& messages) {
@@ -135,13 +163,24 @@ Result<void> CheckMessages(const OrderedJson& messages) {
   return {};
 }
 
-/// jinja::FromJson, whose error says which variable it is about.
-Result<jinja::Value> ToValue(const OrderedJson& json, const std::string& name) {
-  auto value = jinja::FromJson(json);
-  if (value.ok()) return value;
-  Error error = std::move(value).error();
-  error.where = name;
-  return error;
+Result<void> CheckVariables(const OrderedJson& variables) {
+  if (variables.size() <= kMaxTemplateVariables) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("{} variables; a template takes at most {}", variables.size(),
+                           kMaxTemplateVariables),
+               "chat_template_kwargs", "send fewer, or lists and objects of them"};
+}
+
+/// Adds a variable; an error says which one it is about.
+Result<void> AddVariable(const std::string& name, Result<jinja::Value> value,
+                         jinja::Template::Variables& variables) {
+  if (!value.ok()) {
+    Error error = std::move(value).error();
+    error.where = name;
+    return error;
+  }
+  variables.emplace_back(name, std::move(*value));
+  return {};
 }
 
 void ParseArguments(OrderedJson& arguments) {
@@ -204,23 +243,27 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string_view source, std::string_vi
   return chat;
 }
 
-Result<std::string> ChatTemplate::Render(const ChatInput& input) const {
+Result<MarkedText> ChatTemplate::Render(const ChatInput& input) const {
   KV8_RETURN_IF_ERROR(CheckMessages(input.messages));
-  OrderedJson given = OrderedJson::object();
-  for (const auto& [name, token] : special_tokens_) given[name] = token;
-  if (input.variables.is_object()) given.update(input.variables);
-  given["messages"] = PrepareMessages(input.messages);
-  given["tools"] = input.tools;
-  if (!given.contains("documents")) given["documents"] = nullptr;
-  given["add_generation_prompt"] = input.add_generation_prompt;
-
+  KV8_RETURN_IF_ERROR(CheckVariables(input.variables));
+  // Of two with one name the later wins.
   jinja::Template::Variables variables;
-  for (const auto& [name, json] : given.items()) {
-    KV8_ASSIGN_OR_RETURN(jinja::Value value, ToValue(json, name));
-    variables.emplace_back(name, std::move(value));
+  for (const auto& [name, token] : special_tokens_) {
+    variables.emplace_back(name, jinja::Value(token));
   }
+  variables.emplace_back("documents", jinja::Value());
+  if (input.variables.is_object()) {
+    for (const auto& [name, json] : input.variables.items()) {
+      KV8_RETURN_IF_ERROR(AddVariable(name, jinja::FromJson(json), variables));
+    }
+  }
+  KV8_RETURN_IF_ERROR(AddVariable("messages", MessageList(input.messages), variables));
+  KV8_RETURN_IF_ERROR(AddVariable("tools", jinja::FromJson(input.tools), variables));
+  variables.emplace_back("add_generation_prompt", jinja::Value(input.add_generation_prompt));
   const bool uses_tools = tool_use_ != nullptr && !input.tools.is_null();
-  return (uses_tools ? *tool_use_ : *default_).Render(variables);
+  jinja::Limits limits;
+  limits.stop = input.stop;
+  return (uses_tools ? *tool_use_ : *default_).Render(variables, limits);
 }
 
 void ParseCallArguments(OrderedJson& messages) {

@@ -1,13 +1,16 @@
 // A conversation as the text of a prompt, through the checkpoint's own Jinja template.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
+#include "base/marked_text.h"
 #include "base/ordered_json.h"
 #include "kv8/error.h"
 
@@ -17,6 +20,13 @@ namespace jinja {
 class Template;
 }
 
+/// The roles of messages, which are names rather than texts: their authors do not matter.
+inline constexpr std::array<std::string_view, 6> kChatRoles = {
+    "system", "developer", "user", "assistant", "tool", "function"};
+
+/// Most variables that a conversation may bring along.
+inline constexpr std::size_t kMaxTemplateVariables = 1000;
+
 /// What a template is rendered with.
 struct ChatInput {
   OrderedJson messages = OrderedJson::array();  // objects with "role", "content", ...
@@ -24,6 +34,7 @@ struct ChatInput {
   bool add_generation_prompt = true;            // end with the opening of an assistant's message
   /// Further variables by name, such as "enable_thinking"; they win over special tokens.
   OrderedJson variables = OrderedJson::object();
+  std::stop_token stop = {};  // ends the rendering early
 };
 
 /// The chat template of one checkpoint. Renders what `apply_chat_template` of the `transformers`
@@ -51,10 +62,13 @@ class ChatTemplate {
   /// change what it renders.
   bool Mentions(std::string_view name) const { return names_.contains(name); }
 
-  /// The prompt's text. Keys of messages whose value is null count as absent.
-  /// Errors: kInvalidArgument for input that the template refuses or cannot work with, with the
-  /// template, the line and its cause; kResourceExhausted for one that runs into a limit.
-  Result<std::string> Render(const ChatInput& input) const;
+  /// The prompt's text. What comes of messages of the assistant is marked as kAssistant, what comes
+  /// of any others, of the tools and of the variables as kOther. Keys of messages whose value is
+  /// null count as absent. Takes time in proportion to the input, and the template's own, which has
+  /// limits. Errors: kInvalidArgument for input that the template refuses or cannot work with, with
+  /// the template, the line and its cause; kResourceExhausted for one that runs into a limit;
+  /// kCancelled.
+  Result<MarkedText> Render(const ChatInput& input) const;
 
  private:
   ChatTemplate();

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "base/utf8.h"
 #include "kv8/error.h"
 #include "kv8/types.h"
-#include "text/utf8.h"
 
 namespace kv8 {
 

@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/file.h"
 #include "base/lfs_pointer.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/stream_decoder.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace kv8 {
 namespace {
@@ -37,12 +38,23 @@ Tokenizer::Tokenizer(TokenizerDefinition definition)
       special_(tokens_.size(), false),
       added_(definition.added_tokens),
       bpe_(definition.byte_tokens, definition.merges, bytes_),
-      split_(definition.split) {
+      split_(definition.split),
+      longest_(1) {
+  for (const std::string& bytes : bytes_) longest_ = std::max(longest_, bytes.size());
   for (const AddedToken& token : definition.added_tokens) special_[token.id] = token.special;
   Unicode::Get();  // builds the tables now rather than in the first request
 }
 
-Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text) const {
+Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, std::size_t max_ids) const {
+  return Encode(text, nullptr, max_ids);
+}
+
+Result<std::vector<TokenId>> Tokenizer::Encode(const MarkedText& text, std::size_t max_ids) const {
+  return Encode(text.text(), &text, max_ids);
+}
+
+Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, const MarkedText* authors,
+                                               std::size_t max_ids) const {
   if (text.size() > kMaxTextBytes) {
     return Error{
         Code::kResourceExhausted,
@@ -54,25 +66,30 @@ Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text) const {
                  "convert the text to UTF-8"};
   }
   std::vector<TokenId> ids;
-  ids.reserve(text.size() / 4);
+  ids.reserve(std::min(text.size() / 4, max_ids));
   std::string storage;
   std::size_t at = 0;
-  while (const auto match = added_.Find(text, at)) {
-    EncodePlain(text.substr(at, match->start - at), storage, ids);
+  while (const auto match = added_.Find(text, at, authors)) {
+    EncodePlain(text.substr(at, match->start - at), max_ids, storage, ids);
+    if (ids.size() > max_ids) return ids;
     ids.push_back(match->id);
     at = match->end;
   }
-  EncodePlain(text.substr(at), storage, ids);
+  EncodePlain(text.substr(at), max_ids, storage, ids);
   return ids;
 }
 
-/// Appends the tokens of text without added tokens; `storage` is scratch space.
-void Tokenizer::EncodePlain(std::string_view text, std::string& storage,
+/// Appends the tokens of text without added tokens; `storage` is scratch space. Stops where there
+/// must be more than `max_ids` of them, and leaves more than that.
+void Tokenizer::EncodePlain(std::string_view text, std::size_t max_ids, std::string& storage,
                             std::vector<TokenId>& ids) const {
   const Unicode& unicode = Unicode::Get();
   PieceScanner pieces(unicode.Nfc(text, storage), *split_, unicode);
   for (std::string_view piece = pieces.Next(); !piece.empty(); piece = pieces.Next()) {
+    // No token is longer than longest_: a piece of text becomes this many at least.
+    if (ids.size() + (piece.size() - 1) / longest_ >= max_ids) return ids.resize(max_ids + 1);
     bpe_.Encode(piece, ids);
+    if (ids.size() > max_ids) return;
   }
 }
 

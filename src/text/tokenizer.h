@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/marked_text.h"
 #include "kv8/error.h"
 #include "kv8/types.h"
 #include "text/added_tokens.h"
@@ -25,6 +26,8 @@ inline constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
 /// Immutable: const members may be called from any number of threads at once.
 class Tokenizer {
  public:
+  static constexpr std::size_t kNoLimit = ~std::size_t{0};
+
   /// Reads a tokenizer.json. Errors: those of ReadFile and ParseTokenizerJson.
   static Result<Tokenizer> Load(const std::filesystem::path& tokenizer_json);
 
@@ -33,9 +36,15 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) = default;
 
   /// Token ids of `text`. Added tokens are recognised in it, special ones included.
-  /// Errors: kInvalidArgument with the offset of the first byte that is not UTF-8;
-  /// kResourceExhausted above kMaxTextBytes.
-  Result<std::vector<TokenId>> Encode(std::string_view text) const;
+  /// Stops where there are certainly more than `max_ids`: then the result has more than that, and
+  /// is not the whole. Errors: kInvalidArgument with the offset of the first byte that is not
+  /// UTF-8; kResourceExhausted above kMaxTextBytes.
+  Result<std::vector<TokenId>> Encode(std::string_view text, std::size_t max_ids = kNoLimit) const;
+
+  /// The same for a rendered conversation: control tokens are recognised only where the template
+  /// wrote them, other added tokens (markers such as <think>) there and in the model's own turns.
+  /// Elsewhere they are text like any other.
+  Result<std::vector<TokenId>> Encode(const MarkedText& text, std::size_t max_ids = kNoLimit) const;
 
   /// Text of `ids`; bytes that do not form characters become U+FFFD.
   /// Errors: kInvalidArgument for an id outside of the vocabulary.
@@ -60,7 +69,10 @@ class Tokenizer {
   std::optional<TokenId> IdOf(std::string_view content) const { return added_.IdOf(content); }
 
  private:
-  void EncodePlain(std::string_view text, std::string& storage, std::vector<TokenId>& ids) const;
+  Result<std::vector<TokenId>> Encode(std::string_view text, const MarkedText* authors,
+                                      std::size_t max_ids) const;
+  void EncodePlain(std::string_view text, std::size_t max_ids, std::string& storage,
+                   std::vector<TokenId>& ids) const;
 
   std::vector<std::string> tokens_;
   std::vector<std::string> bytes_;
@@ -68,6 +80,7 @@ class Tokenizer {
   AddedTokens added_;
   Bpe bpe_;
   const SplitRule* split_;
+  std::size_t longest_;  // bytes of a token
 };
 
 }  // namespace kv8

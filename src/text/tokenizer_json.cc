@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/json_rules.h"
-#include "text/utf8.h"
 #include "text/vocabulary.h"
 
 namespace kv8 {

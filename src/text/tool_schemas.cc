@@ -31,7 +31,7 @@ JsonTypes TypeNamed(const OrderedJson& name) {
 JsonTypes TypeOfValue(const OrderedJson& value) {
   if (value.is_string()) return JsonTypes(JsonType::kString);
   if (value.is_boolean()) return JsonTypes(JsonType::kBoolean);
-  if (value.is_number_integer()) return JsonTypes(JsonType::kInteger);
+  if (value.is_number_integer() || LargeInteger(value)) return JsonTypes(JsonType::kInteger);
   if (value.is_number()) return JsonTypes(JsonType::kNumber);
   if (value.is_object()) return JsonTypes(JsonType::kObject);
   if (value.is_array()) return JsonTypes(JsonType::kArray);

@@ -11,7 +11,7 @@
 #include <compare>
 #include <cstring>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8 {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8 {
 

@@ -1,9 +1,12 @@
 """kv8 inspect and kv8 tokenize."""
 
+import ctypes
 import json
+import os
+import struct
 import unittest
 
-from kv8_cli import MODEL, QSA_LAYERS, REPO, Kv8TestCase, calibrated
+from kv8_cli import MODEL, QSA_LAYERS, REPO, Kv8TestCase, calibrated, link_model
 
 
 class InspectTest(Kv8TestCase):
@@ -74,6 +77,44 @@ class TokenizeTest(Kv8TestCase):
         generated = self.succeed("generate", "--model", MODEL, *flags).json()
         self.assertEqual(generated["prompt_token_ids"], plain["token_ids"])
         self.usage_error("generate", "--model", MODEL, "--token-ids", self.ids(1), "--chat")
+
+    def test_Cli26_control_tokens_in_messages_are_text(self):
+        ask = ("tokenize", MODEL, "--chat", "--json", "--text", "a<|im_end|><think>")
+        im_end, think = 2, 7
+        ids = self.succeed(*ask).json()["token_ids"]
+        self.assertEqual((ids.count(im_end), ids.count(think)), (1, 0))
+        ids = self.succeed(*ask, "--allow-control-tokens").json()["token_ids"]
+        self.assertEqual((ids.count(im_end), ids.count(think)), (2, 1))
+        history = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "<think>r<|im_end|>"}]
+        path = self.file("m.json", json.dumps(history))
+        ids = self.succeed("tokenize", MODEL, "--chat", "--json", "--file", path).json()["token_ids"]
+        self.assertEqual((ids.count(im_end), ids.count(think)), (2, 1))
+        plain = self.succeed("tokenize", MODEL, "--json", "--text", "<|im_end|><think>").json()["token_ids"]
+        self.assertEqual(plain, [im_end, think])
+
+    def test_the_tokenizer_is_read_once(self):
+        link_model(self.dir / "model")
+        tokenizer = self.dir / "model" / "tokenizer.json"
+        tokenizer.unlink()
+        tokenizer.write_bytes((MODEL / "tokenizer.json").read_bytes())
+        # generate wants it for the prompt, for the constraint and for the text of the answer.
+        flags = ("--prompt", "a", "--regex", "[ab]", "--max-tokens", 1)
+        libc = ctypes.CDLL(None, use_errno=True)
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        opened = 0x20
+        self.assertGreaterEqual(libc.inotify_add_watch(watch, os.fsencode(tokenizer), opened), 0)
+        self.succeed("generate", "--model", self.dir / "model", *flags)
+        events = os.read(watch, 4096)
+        os.close(watch)
+        self.assertEqual(len(events) // struct.calcsize("iIII"), 1)
+
+    def test_a_rendering_that_is_too_large_is_refused(self):
+        link_model(self.dir / "model")
+        template = self.dir / "model" / "chat_template.jinja"
+        template.unlink()
+        template.write_text("{{ 'a' * 60000000 }}")
+        ask = ("tokenize", self.dir / "model", "--chat", "--json", "--text", "a")
+        self.refuse(*ask, naming=["chat_template.jinja:1: ", "16777216 bytes"])
 
     def test_Cli24_conversations_come_from_files(self):
         messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]

@@ -33,7 +33,7 @@ class LayersTest(unittest.TestCase):
         self.assertIn("new", offence)
 
     def test_a_link_line_unlike_its_row(self):
-        files = {"src/text/CMakeLists.txt": "kv8_library(text SOURCES a.cc DEPENDS base model)"}
+        files = {"src/text/CMakeLists.txt": "kv8_library(text SOURCES a.cc DEPENDS base jinja model)"}
         (offence,) = self.offences(check_layers.check_links, files)
         self.assertIn("model", offence)
 

@@ -62,26 +62,27 @@ void Answer(const Route& route, const ApiContext& context, const HttpRequest& re
 
 Result<std::unique_ptr<Api>> Api::Create(EngineService& service, const ApiOptions& options) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  KV8_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(options.model_dir / "tokenizer.json"));
   KV8_ASSIGN_OR_RETURN(auto chat_template, LoadTemplate(options.model_dir));
   KV8_ASSIGN_OR_RETURN(std::string tokenizer_info, ReadTokenizerInfo(options.model_dir));
-  auto constraints = std::make_unique<Constraints>(tokenizer);
+  auto constraints = std::make_unique<Constraints>(*options.tokenizer);
   ApiContext context{.service = &service,
-                     .tokenizer = std::move(tokenizer),
+                     .tokenizer = *options.tokenizer,
                      .chat_template = std::move(chat_template),
                      .constraints = std::move(constraints),
                      .tokenizer_info = std::move(tokenizer_info),
                      .model_names = options.model_names,
                      .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-                     .share_prefixes = options.share_prefixes};
+                     .share_prefixes = options.share_prefixes,
+
+                     .allow_control_tokens = options.allow_control_tokens};
   if (options.generation_config) context.generation = service.model().generation;
   std::erase(context.model_names, "");
   if (context.model_names.empty()) context.model_names = {DirectoryName(options.model_dir)};
-  return std::unique_ptr<Api>(new Api(std::move(context), options.max_waiting));
+  return std::unique_ptr<Api>(new Api(std::move(context), options));
 }
 
-Api::Api(ApiContext context, std::size_t max_waiting)
-    : context_(std::move(context)), tasks_(max_waiting) {}
+Api::Api(ApiContext context, const ApiOptions& options)
+    : tokenizer_(options.tokenizer), context_(std::move(context)), tasks_(options.max_waiting) {}
 
 void Api::AddRoutes(Router& router) {
   for (const Route& route : kRoutes) {

@@ -24,4 +24,19 @@ Result<void> ApiContext::Submit(std::vector<Request> requests, std::shared_ptr<G
   return {};
 }
 
+std::stop_token StopWhenGone(Responder& responder) {
+  std::stop_source source;
+  responder.OnClose([source]() mutable { source.request_stop(); });
+  return source.get_token();
+}
+
+Error PromptTooLong(std::size_t max_ids, std::string field) {
+  return Error{
+      Code::kTooLong,
+      fmt::format("This model's maximum context length is {} tokens. However, you requested "
+                  "more than that",
+                  max_ids),
+      std::move(field), "shorten the prompt"};
+}
+
 }  // namespace kv8::openai

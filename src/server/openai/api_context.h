@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,7 @@ namespace kv8::openai {
 
 struct ApiContext {
   EngineService* service = nullptr;
-  Tokenizer tokenizer;
+  const Tokenizer& tokenizer;
   std::optional<ChatTemplate> chat_template;
   std::unique_ptr<Constraints> constraints;
   std::string tokenizer_info;            // the body of GET /tokenizer_info
@@ -29,13 +30,24 @@ struct ApiContext {
   GenerationDefaults generation;         // for requests that do not say
   std::int64_t created = 0;              // seconds since 1970
   bool share_prefixes = false;           // of prompts between clients with different keys
+  bool allow_control_tokens = false;     // in the texts of users and tools
 
   /// kNotFound unless a request's model is one of the names.
   Result<void> CheckModel(const std::string& name) const;
   /// Puts requests in line; a client that hangs up takes them out again.
   Result<void> Submit(std::vector<Request> requests, std::shared_ptr<GenerationSink> sink,
                       Responder& responder) const;
+  /// Most tokens of a prompt that can be worked on.
+  std::size_t max_prompt() const {
+    return static_cast<std::size_t>(service->model().max_model_len);
+  }
 };
+
+/// Stops when the client goes, until the request is submitted.
+std::stop_token StopWhenGone(Responder& responder);
+
+/// kTooLong for a prompt in `field` that has more tokens than fit, however many they are.
+Error PromptTooLong(std::size_t max_ids, std::string field);
 
 /// Answers one request, now or later. An error is the caller's to send.
 using Endpoint = Result<void> (*)(const ApiContext& context, const OrderedJson& body,

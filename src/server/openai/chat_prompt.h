@@ -20,8 +20,10 @@ struct ChatPrompt {
 
 /// Renders and tokenizes. `input` has no variables and no ending yet: those are what `fields` says.
 /// Errors: kUnsupported without a template; kInvalidArgument about "messages" for what the template
-/// refuses, and about a field that cannot have its effect.
+/// refuses, and about a field that cannot have its effect; kTooLong for more than `max_ids` tokens,
+/// which are not all made; kCancelled.
 Result<ChatPrompt> PrepareChat(const ApiContext& context, ChatInput input,
-                               const TemplateFields& fields);
+                               const TemplateFields& fields,
+                               std::size_t max_ids = Tokenizer::kNoLimit);
 
 }  // namespace kv8::openai

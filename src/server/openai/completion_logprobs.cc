@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "server/openai/token_logprob.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace kv8::openai {
 namespace {

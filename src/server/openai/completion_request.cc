@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "server/openai/api_context.h"
 #include "server/openai/known_fields.h"
 
 namespace kv8::openai {
@@ -102,7 +103,7 @@ Result<CompletionRequest> ParseCompletionRequest(const OrderedJson& json,
 }
 
 Result<std::vector<Request>> EngineRequests(const CompletionRequest& parsed,
-                                            const Tokenizer& tokenizer) {
+                                            const Tokenizer& tokenizer, std::size_t max_ids) {
   std::vector<Request> requests;
   requests.reserve(parsed.prompts.size());
   for (const PromptInput& prompt : parsed.prompts) {
@@ -110,7 +111,9 @@ Result<std::vector<Request>> EngineRequests(const CompletionRequest& parsed,
     if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
       request.prompt = *ids;
     } else {
-      KV8_ASSIGN_OR_RETURN(request.prompt, tokenizer.Encode(std::get<std::string>(prompt)));
+      KV8_ASSIGN_OR_RETURN(request.prompt,
+                           tokenizer.Encode(std::get<std::string>(prompt), max_ids));
+      if (request.prompt.size() > max_ids) return PromptTooLong(max_ids, "prompt");
     }
     requests.push_back(std::move(request));
   }

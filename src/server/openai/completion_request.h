@@ -36,8 +36,10 @@ struct CompletionRequest {
 Result<CompletionRequest> ParseCompletionRequest(const OrderedJson& body,
                                                  const GenerationDefaults& defaults = {});
 
-/// One engine request per prompt.
+/// One engine request per prompt. Errors: kInvalidArgument for one that is no text, or has more
+/// than `max_ids` tokens.
 Result<std::vector<Request>> EngineRequests(const CompletionRequest& parsed,
-                                            const Tokenizer& tokenizer);
+                                            const Tokenizer& tokenizer,
+                                            std::size_t max_ids = Tokenizer::kNoLimit);
 
 }  // namespace kv8::openai

@@ -13,7 +13,8 @@ Result<void> HandleCompletion(const ApiContext& context, const OrderedJson& body
   KV8_ASSIGN_OR_RETURN(CompletionRequest parsed, ParseCompletionRequest(body, context.generation));
   KV8_RETURN_IF_ERROR(context.CheckModel(parsed.model));
   KV8_ASSIGN_OR_RETURN(parsed.common.constraint, ConstrainForm(context, parsed.form));
-  KV8_ASSIGN_OR_RETURN(std::vector<Request> requests, EngineRequests(parsed, context.tokenizer));
+  KV8_ASSIGN_OR_RETURN(std::vector<Request> requests,
+                       EngineRequests(parsed, context.tokenizer, context.max_prompt()));
   CompletionContext answer{.responder = responder,
                            .tokenizer = &context.tokenizer,
                            .model = parsed.model,

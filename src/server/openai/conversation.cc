@@ -33,8 +33,9 @@ Result<void> ReadConversationTools(const RequestFields& body, Conversation& conv
 
 Result<PreparedRequest> Prepare(const ApiContext& context, const Conversation& conversation) {
   const OrderedJson& tools = conversation.input.tools;
-  KV8_ASSIGN_OR_RETURN(ChatPrompt prompt,
-                       PrepareChat(context, conversation.input, conversation.template_fields));
+  KV8_ASSIGN_OR_RETURN(
+      ChatPrompt prompt,
+      PrepareChat(context, conversation.input, conversation.template_fields, context.max_prompt()));
   PreparedRequest prepared{.request = conversation.common,
                            .applied_defaults = conversation.applied_defaults,
                            .form = {.reasoning_open = prompt.reasoning_open,

@@ -12,8 +12,6 @@
 namespace kv8::openai {
 namespace {
 
-constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
-                                                    "assistant", "tool",      "function"};
 constexpr std::array<std::string_view, 5> kTextParts = {"text", "input_text", "output_text",
                                                         "reasoning_text", "refusal"};
 
@@ -76,9 +74,9 @@ Result<void> RefuseOtherForms(const RequestFields& message) {
 Result<OrderedJson> ReadMessage(const OrderedJson& json, const std::string& path) {
   KV8_ASSIGN_OR_RETURN(const RequestFields fields, RequestFields::Of(json, path));
   KV8_ASSIGN_OR_RETURN(const std::string role, fields.RequiredString("role"));
-  if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end()) {
+  if (std::find(kChatRoles.begin(), kChatRoles.end(), role) == kChatRoles.end()) {
     return fields.Bad(
-        "role", fmt::format("is \"{}\"; it must be one of {}", role, fmt::join(kRoles, ", ")));
+        "role", fmt::format("is \"{}\"; it must be one of {}", role, fmt::join(kChatRoles, ", ")));
   }
   const OrderedJson* content = fields.Find("content");
   if (content == nullptr && role != "assistant") return fields.Bad("content", "is missing");

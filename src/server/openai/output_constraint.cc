@@ -34,7 +34,7 @@ struct FormCompiler {
     return constraints.OfJsonObject();
   }
   Result<ConstraintPtr> operator()(const JsonSchemaForm& form) const {
-    return constraints.OfJsonSchema(form.schema.dump());
+    return constraints.OfJsonSchema(OrderedText(form.schema));
   }
   Result<ConstraintPtr> operator()(const RegexForm& form) const {
     return constraints.OfRegex(form.pattern);

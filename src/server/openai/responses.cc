@@ -11,6 +11,7 @@ Result<void> HandleResponses(const ApiContext& context, const OrderedJson& body,
                              const std::shared_ptr<Responder>& responder) {
   KV8_ASSIGN_OR_RETURN(ResponsesRequest parsed, ParseResponsesRequest(body, context.generation));
   KV8_RETURN_IF_ERROR(context.CheckModel(parsed.model));
+  parsed.conversation.input.stop = StopWhenGone(*responder);
   KV8_ASSIGN_OR_RETURN(PreparedRequest prepared, Prepare(context, parsed.conversation));
   ResponsesContext answer{.responder = responder,
                           .model = parsed.model,

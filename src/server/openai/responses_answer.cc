@@ -33,7 +33,8 @@ class ResponseObject {
     for (const ResponseItem& item : items) WriteItem(json, item);
     json.EndArray().Key("previous_response_id").Null().Key("store").Bool(false);
     json.Key("truncation").String("disabled");
-    for (const auto& [field, value] : context_->repeated.items()) json.Key(field).Raw(value.dump());
+    for (const auto& [field, value] : context_->repeated.items())
+      json.Key(field).Raw(OrderedText(value));
     json.Key("usage");
     if (done != nullptr) {
       WriteUsage(json, done->usage, reasoning_tokens);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8::openai {
 

@@ -20,7 +20,8 @@ Result<void> CheckModelIfGiven(const ApiContext& context, const RequestFields& b
 }
 
 /// The ids of "prompt", or of "messages" through the chat template.
-Result<std::vector<TokenId>> IdsOf(const ApiContext& context, const RequestFields& body) {
+Result<std::vector<TokenId>> IdsOf(const ApiContext& context, const RequestFields& body,
+                                   std::stop_token stop) {
   KV8_ASSIGN_OR_RETURN(const auto text, body.String("prompt"));
   if (text && body.Find("messages") != nullptr) {
     return body.Bad("messages", "are one prompt, and \"prompt\" is another", "leave one out");
@@ -33,6 +34,7 @@ Result<std::vector<TokenId>> IdsOf(const ApiContext& context, const RequestField
   KV8_ASSIGN_OR_RETURN(input.messages, ReadMessages(body));
   KV8_ASSIGN_OR_RETURN(input.tools, ReadTools(body));
   KV8_ASSIGN_OR_RETURN(const TemplateFields fields, ReadTemplateFields(body));
+  input.stop = std::move(stop);
   KV8_ASSIGN_OR_RETURN(ChatPrompt prompt, PrepareChat(context, std::move(input), fields));
   return std::move(prompt.ids);
 }
@@ -45,7 +47,8 @@ Result<void> HandleTokenize(const ApiContext& context, const OrderedJson& json,
   KV8_RETURN_IF_ERROR(CheckModelIfGiven(context, body));
   KV8_RETURN_IF_ERROR(RefuseUnsupported(body, kTokenize));
   KV8_ASSIGN_OR_RETURN(const bool with_texts, body.Bool("return_token_strs", false));
-  KV8_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, IdsOf(context, body));
+  KV8_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
+                       IdsOf(context, body, StopWhenGone(*responder)));
 
   std::string text;
   JsonWriter answer(text);

@@ -5,7 +5,7 @@
 #include <regex>
 #include <string>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kv8::test {
 namespace {
@@ -20,6 +20,7 @@ bool HasType(const OrderedJson& value, const std::string& type) {
   if (type == "string") return value.is_string();
   if (type == "boolean") return value.is_boolean();
   if (type == "null") return value.is_null();
+  if (LargeInteger(value)) return type == "number" || type == "integer";
   if (!value.is_number()) return false;
   return type == "number" || value.get<double>() == std::floor(value.get<double>());
 }

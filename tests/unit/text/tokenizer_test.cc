@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "base/json.h"
 
@@ -49,6 +52,58 @@ TEST(Tokenizer, EveryTokenDecodesToItsBytes) {
   EXPECT_EQ(Bundled().vocab_size(), 6144u);
   EXPECT_EQ(Bundled().Spelling(Encode(" the")[0]), "\u0120the");
   EXPECT_EQ(Bundled().Bytes(Encode(" the")[0]), " the");
+}
+
+TEST(Tokenizer, TokensCountOnlyWhereTheirAuthorMayWriteThem) {
+  const auto encode = [](std::initializer_list<std::pair<std::string_view, Author>> parts) {
+    MarkedText text;
+    for (const auto& [part, author] : parts) text.Append(part, author);
+    const Ids ids = Bundled().Encode(text).value();
+    EXPECT_EQ(Bundled().Decode(ids).value(), text.text());
+    return ids;
+  };
+  const auto has = [](const Ids& ids, TokenId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  constexpr TokenId kImEnd = 2;  // a control token
+  constexpr TokenId kThink = 7;  // a marker
+  EXPECT_EQ(encode({{"<|im_end|><think>", Author::kTemplate}}), (Ids{kImEnd, kThink}));
+  const Ids assistant = encode({{"<|im_end|><think>", Author::kAssistant}});
+  EXPECT_FALSE(has(assistant, kImEnd));
+  EXPECT_TRUE(has(assistant, kThink));
+  const Ids other = encode({{"<|im_end|><think>", Author::kOther}});
+  EXPECT_FALSE(has(other, kImEnd));
+  EXPECT_FALSE(has(other, kThink));
+  // A token that two wrote is that of the one who is trusted less.
+  EXPECT_FALSE(has(encode({{"<|im_", Author::kTemplate}, {"end|>", Author::kOther}}), kImEnd));
+  EXPECT_FALSE(has(encode({{"<|im_", Author::kOther}, {"end|>", Author::kTemplate}}), kImEnd));
+  EXPECT_TRUE(has(encode({{"<th", Author::kTemplate}, {"ink>", Author::kAssistant}}), kThink));
+  // Without added tokens the authors make no difference.
+  EXPECT_EQ(encode({{"It's ", Author::kTemplate}, {"12:30", Author::kOther}}),
+            Encode("It's 12:30"));
+}
+
+TEST(Tokenizer, StopsWhereThereAreCertainlyTooMany) {
+  const auto count = [](const std::string& text, std::size_t most) {
+    return Bundled().Encode(text, most).value().size();
+  };
+  const std::string words = [] {
+    std::string out;
+    for (int i = 0; i < 1000; ++i) out += " word and <think> thought";
+    return out;
+  }();
+  const std::size_t all = Encode(words).size();
+  EXPECT_EQ(Bundled().Encode(words, all).value(), Encode(words));
+  EXPECT_EQ(count(words, all + 1), all);
+  EXPECT_GT(count(words, all - 1), all - 1);
+  EXPECT_GT(count(words, 10), 10u);
+  EXPECT_LT(count(words, 10), 100u);
+  const std::string piece(100000, 'a');  // one piece, however long
+  const std::size_t of_piece = Encode(piece).size();
+  EXPECT_EQ(count(piece, of_piece), of_piece);
+  EXPECT_GT(count(piece, of_piece - 1), of_piece - 1);
+  EXPECT_EQ(count("", 0), 0u);
+  EXPECT_GT(count("a", 0), 0u);
 }
 
 TEST(Tokenizer, AddedTokensAreFoundAnywhere) {

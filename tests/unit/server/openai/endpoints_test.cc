@@ -257,6 +257,25 @@ TEST_F(Endpoints, AClientThatHangsUpFreesItsPlace) {
   EXPECT_EQ(next->json()["usage"]["completion_tokens"], 2);
 }
 
+TEST_F(Endpoints, PromptsTooLongAreRefusedBeforeTheyAreTokenizedWhole) {
+  const std::string text(8 << 20, 'a');  // half a minute of the tokenizer under sanitizers
+  const auto completion = Call("/v1/completions", R"("max_tokens": 1, "prompt": ")" + text + "\"");
+  EXPECT_EQ(completion->status(), 400);
+  EXPECT_EQ(completion->json()["error"]["param"], "prompt");
+  const auto chat =
+      Call("/v1/chat/completions", R"("messages": [{"role": "user", "content": ")" + text + "\"}]");
+  EXPECT_EQ(chat->status(), 400);
+  EXPECT_EQ(chat->json()["error"]["param"], "messages");
+}
+
+TEST_F(Endpoints, ControlTokensOfUsersAreText) {
+  const auto tokens =
+      Answer("/tokenize", R"("messages": [{"role": "user", "content": "<|im_end|>"}])");
+  int ends = 0;
+  for (const OrderedJson& id : tokens["tokens"]) ends += id == 2 ? 1 : 0;
+  EXPECT_EQ(ends, 1);
+}
+
 TEST_F(Endpoints, SystemPromptsAreShared) {
   std::string system = "You are a careful keeper of the lighthouse. ";
   for (int i = 0; i < 4; ++i) system += system;

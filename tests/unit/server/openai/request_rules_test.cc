@@ -172,7 +172,8 @@ TEST_F(RequestRules, Api4_TheCheckpointsDefaultsApplyWhereTheRequestIsSilent) {
 }
 
 TEST_F(RequestRules, Api8_EveryNameOfTheModelIsAsGoodAsTheOthers) {
-  const auto api = Api::Create(*service_, {.model_dir = ModelDir(),
+  const auto api = Api::Create(*service_, {.tokenizer = ModelTokenizer(),
+                                           .model_dir = ModelDir(),
                                            .model_names = {"org/name", "short"},
                                            .generation_config = false})
                        .value();

@@ -12,6 +12,10 @@
 
 namespace kv8::openai {
 
+inline std::shared_ptr<const Tokenizer> ModelTokenizer() {
+  return std::make_shared<const Tokenizer>(Tokenizer::Load(ModelDir() / "tokenizer.json").value());
+}
+
 class ServedModel : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -24,7 +28,7 @@ class ServedModel : public testing::Test {
     options.threads = 1;
     service_ = std::make_unique<EngineService>(Engine::Create(options).value(),
                                                EngineService::Options{.max_requests = 8});
-    api_ = Api::Create(*service_, {.model_dir = ModelDir()}).value();
+    api_ = Api::Create(*service_, {.tokenizer = ModelTokenizer(), .model_dir = ModelDir()}).value();
     router_ = std::make_unique<Router>();
     api_->AddRoutes(*router_);
   }
