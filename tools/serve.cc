@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/model_directory.h"
 #include "commands.h"
 #include "engine_flags.h"
 #include "output.h"
@@ -108,15 +109,14 @@ Result<void> Serve(ServeOptions options) {
   EngineService service(std::move(engine),
                         {.max_requests = options.max_queued, .on_failure = stop});
   KV8_ASSIGN_OR_RETURN(
-      const auto api, openai::Api::Create(service, {.tokenizer = tokenizer,
-                                                    .model_dir = options.engine.model,
-                                                    .model_names = options.served_model_names,
-                                                    .generation_config = UsesDefaults(options),
-                                                    .share_prefixes = options.share_prefixes,
-                                                    .allow_control_tokens = options.share_prefixes =
-                                                        options.share_prefixes,
-                                                    .allow_control_tokens,
-                                                    .max_waiting = options.max_queued}));
+      const auto api,
+      openai::Api::Create(service, {.tokenizer = tokenizer,
+                                    .model_dir = options.engine.model,
+                                    .model_names = options.served_model_names,
+                                    .generation_config = UsesDefaults(options),
+                                    .share_prefixes = options.share_prefixes,
+                                    .allow_control_tokens = options.allow_control_tokens,
+                                    .max_waiting = options.max_queued}));
   AddOperationsRoutes(*server, service, api->model_name(), KV8_VERSION);
   AddPageRoutes(server->router(), service, api->model_name(), KV8_VERSION);
   api->AddRoutes(server->router());

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/json_dismantle.h"
 #include "base/json_fields.h"
 #include "base/json_writer.h"
 #include "checkpoint/model_directory.h"

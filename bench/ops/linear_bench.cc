@@ -40,7 +40,7 @@ void BM_Linear(benchmark::State& state) {
   ThreadPool pool(static_cast<int>(threads));
   const auto run = [&](LinearFn& linear, std::int64_t copy, std::vector<float>& y) {
     const auto* data = reinterpret_cast<const std::byte*>(weights.data() + copy * k * n);
-    const LinearPart part{{data, DType::kBF16, n, k}, Matrix(y.data(), rows, n)};
+    const LinearPart part{{WeightFormat::kBf16, n, k, data}, Matrix(y.data(), rows, n)};
     linear(test::ContextOf(pool), ConstMatrix(x.data(), rows, k), {&part, 1});
   };
   run(reference::Linear, 0, expected);

@@ -73,8 +73,8 @@ void StreamChatToken(benchmark::State& state) {
   const auto sink = AnswerChat({.responder = std::make_shared<NullResponder>(),
                                 .model = "m",
                                 .streaming = {.stream = true},
-                                .tools = parsed.conversation.input.tools,
-                                .reasoning_open = state.range(0) != 0});
+                                .form = {.reasoning_open = state.range(0) != 0,
+                                         .tools = parsed.conversation.input.tools}});
   StreamTokens(state, *sink);
 }
 BENCHMARK(StreamChatToken)->Arg(0)->Arg(1);

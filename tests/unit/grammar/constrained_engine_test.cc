@@ -253,7 +253,10 @@ TEST(ConstrainedEngine, ATextThatCannotBeFollowedEndsItsRequestOnly) {
     std::optional<Completion> failed;
     std::optional<Completion> other;
     int tokens = 0;
-    const auto count = [&](const TokenEvent& /*event*/) { return ++tokens > 0; };
+    const auto count = [&](const TokenEvent& /*event*/) {
+      ++tokens;
+      return TokenReply::kGoOn;
+    };
     const auto giving_up = std::make_shared<GivingUpConstraint>(3);
     ASSERT_TRUE(engine
                     ->Submit(MakeRequest(giving_up, 20), count,

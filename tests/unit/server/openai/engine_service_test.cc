@@ -180,7 +180,7 @@ class PoorSink : public Recorder {
  public:
   explicit PoorSink(bool at_tokens) : at_tokens_(at_tokens) {}
 
-  bool OnToken(std::size_t request, const TokenEvent& event) override {
+  TokenReply OnToken(std::size_t request, const TokenEvent& event) override {
     if (at_tokens_) throw std::bad_alloc();
     return Recorder::OnToken(request, event);
   }
