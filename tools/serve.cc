@@ -87,11 +87,15 @@ Result<void> Announce(const HttpServer& server, const std::string& model, bool j
   return WriteJson({{"url", url}, {"port", server.port()}, {"model", model}});
 }
 
+Result<void> AddKeysOfFile(ServeOptions& options) {
+  if (options.api_key_file.empty()) return {};
+  KV8_ASSIGN_OR_RETURN(const std::vector<std::string> keys, ReadKeys(options.api_key_file));
+  options.http.api_keys.insert(options.http.api_keys.end(), keys.begin(), keys.end());
+  return {};
+}
+
 Result<void> Serve(ServeOptions options) {
-  if (!options.api_key_file.empty()) {
-    KV8_ASSIGN_OR_RETURN(const std::vector<std::string> keys, ReadKeys(options.api_key_file));
-    options.http.api_keys.insert(options.http.api_keys.end(), keys.begin(), keys.end());
-  }
+  KV8_RETURN_IF_ERROR(AddKeysOfFile(options));
   Log log(options.log_level, options.log_format);
   // The address comes first: a port that is taken must not cost the time of loading a model.
   KV8_ASSIGN_OR_RETURN(const auto server, HttpServer::Create(options.http, log));

@@ -70,11 +70,11 @@ void StreamTokens(benchmark::State& state, GenerationSink& sink) {
 /// One token of a chat with tools and reasoning.
 void StreamChatToken(benchmark::State& state) {
   const ChatRequest parsed = ParseChatRequest(ParseBody(kChat).value()).value();
-  const auto sink = AnswerChat({.responder = std::make_shared<NullResponder>(),
-                                .model = "m",
-                                .streaming = {.stream = true},
-                                .form = {.reasoning_open = state.range(0) != 0,
-                                         .tools = parsed.conversation.input.tools}});
+  const auto sink = AnswerChat(
+      {.responder = std::make_shared<NullResponder>(),
+       .model = "m",
+       .streaming = {.stream = true},
+       .form = {.reasoning_open = state.range(0) != 0, .tools = parsed.conversation.input.tools}});
   StreamTokens(state, *sink);
 }
 BENCHMARK(StreamChatToken)->Arg(0)->Arg(1);

@@ -20,55 +20,49 @@ using testing::HasSubstr;
 /// How a test moves one field. A computed field is moved by one of those it is computed from.
 using Move = std::function<void(ModelSpec&, std::int64_t)>;
 
-const std::map<std::string_view, Move>& Moves() {
-  static const std::map<std::string_view, Move> kMoves = {
-      {"hidden_size", [](ModelSpec& s, std::int64_t v) { s.hidden = static_cast<int>(v); }},
-      {"hc_count", [](ModelSpec& s, std::int64_t v) { s.streams = static_cast<int>(v); }},
-      {"hc_lowrank", [](ModelSpec& s, std::int64_t v) { s.lowrank = static_cast<int>(v); }},
-      {"8 * (hc_lowrank + hc_count) / (hc_count * hidden_size)",
-       [](ModelSpec& s, std::int64_t v) {
-         s.lowrank = static_cast<int>(s.stream_width() * v / 8);
-       }},
-      {"linear_conv_kernel_dim",
-       [](ModelSpec& s, std::int64_t v) { s.gdn.conv_kernel = static_cast<int>(v); }},
-      {"linear_key_head_dim",
-       [](ModelSpec& s, std::int64_t v) { s.gdn.key_dim = s.gdn.value_dim = static_cast<int>(v); }},
-      {"linear_value_head_dim / linear_key_head_dim",
-       [](ModelSpec& s, std::int64_t v) {
-         s.gdn.value_dim = static_cast<int>(v == 0 ? 129 : v * s.gdn.key_dim);
-       }},
-      {"linear_num_value_heads * linear_value_head_dim",
-       [](ModelSpec& s, std::int64_t v) {
-         s.gdn.value_heads = static_cast<int>(v), s.gdn.value_dim = 1, s.gdn.key_dim = 1;
-       }},
-      {"head_dim", [](ModelSpec& s, std::int64_t v) { s.qsa.head_dim = static_cast<int>(v); }},
-      {"num_attention_heads / num_key_value_heads",
-       [](ModelSpec& s, std::int64_t v) {
-         s.qsa.query_heads = static_cast<int>(v * s.qsa.kv_heads);
-       }},
-      {"num_attention_heads * head_dim",
-       [](ModelSpec& s, std::int64_t v) {
-         s.qsa.query_heads = static_cast<int>(v), s.qsa.kv_heads = 1, s.qsa.head_dim = 1;
-       }},
-      {"indexer_head_dim",
-       [](ModelSpec& s, std::int64_t v) { s.qsa.index_dim = static_cast<int>(v); }},
-      {"indexer_n_heads",
-       [](ModelSpec& s, std::int64_t v) { s.qsa.index_heads = static_cast<int>(v); }},
-      {"indexer_compress_ratio",
-       [](ModelSpec& s, std::int64_t v) { s.qsa.block_tokens = static_cast<int>(v); }},
-      {"num_experts", [](ModelSpec& s, std::int64_t v) { s.moe.experts = static_cast<int>(v); }},
-      {"num_experts_per_tok",
-       [](ModelSpec& s, std::int64_t v) { s.moe.experts_per_token = static_cast<int>(v); }},
-      {"moe_intermediate_size",
-       [](ModelSpec& s, std::int64_t v) { s.moe.expert_dim = static_cast<int>(v); }},
-      {"shared_expert_intermediate_size",
-       [](ModelSpec& s, std::int64_t v) { s.moe.shared_expert_dim = static_cast<int>(v); }},
-      {"ple_embed_dim",
-       [](ModelSpec& s, std::int64_t v) { s.ple->embed_dim = static_cast<int>(v); }},
-      {"ngram_size", [](ModelSpec& s, std::int64_t v) { s.ple->ngram_size = static_cast<int>(v); }},
-  };
-  return kMoves;
-}
+const std::map<std::string_view, Move> kMoves = {
+    {"hidden_size", [](ModelSpec& s, std::int64_t v) { s.hidden = static_cast<int>(v); }},
+    {"hc_count", [](ModelSpec& s, std::int64_t v) { s.streams = static_cast<int>(v); }},
+    {"hc_lowrank", [](ModelSpec& s, std::int64_t v) { s.lowrank = static_cast<int>(v); }},
+    {"8 * (hc_lowrank + hc_count) / (hc_count * hidden_size)",
+     [](ModelSpec& s, std::int64_t v) { s.lowrank = static_cast<int>(s.stream_width() * v / 8); }},
+    {"linear_conv_kernel_dim",
+     [](ModelSpec& s, std::int64_t v) { s.gdn.conv_kernel = static_cast<int>(v); }},
+    {"linear_key_head_dim",
+     [](ModelSpec& s, std::int64_t v) { s.gdn.key_dim = s.gdn.value_dim = static_cast<int>(v); }},
+    {"linear_value_head_dim / linear_key_head_dim",
+     [](ModelSpec& s, std::int64_t v) {
+       s.gdn.value_dim = static_cast<int>(v == 0 ? 129 : v * s.gdn.key_dim);
+     }},
+    {"linear_num_value_heads * linear_value_head_dim",
+     [](ModelSpec& s, std::int64_t v) {
+       s.gdn.value_heads = static_cast<int>(v), s.gdn.value_dim = 1, s.gdn.key_dim = 1;
+     }},
+    {"head_dim", [](ModelSpec& s, std::int64_t v) { s.qsa.head_dim = static_cast<int>(v); }},
+    {"num_attention_heads / num_key_value_heads",
+     [](ModelSpec& s, std::int64_t v) {
+       s.qsa.query_heads = static_cast<int>(v * s.qsa.kv_heads);
+     }},
+    {"num_attention_heads * head_dim",
+     [](ModelSpec& s, std::int64_t v) {
+       s.qsa.query_heads = static_cast<int>(v), s.qsa.kv_heads = 1, s.qsa.head_dim = 1;
+     }},
+    {"indexer_head_dim",
+     [](ModelSpec& s, std::int64_t v) { s.qsa.index_dim = static_cast<int>(v); }},
+    {"indexer_n_heads",
+     [](ModelSpec& s, std::int64_t v) { s.qsa.index_heads = static_cast<int>(v); }},
+    {"indexer_compress_ratio",
+     [](ModelSpec& s, std::int64_t v) { s.qsa.block_tokens = static_cast<int>(v); }},
+    {"num_experts", [](ModelSpec& s, std::int64_t v) { s.moe.experts = static_cast<int>(v); }},
+    {"num_experts_per_tok",
+     [](ModelSpec& s, std::int64_t v) { s.moe.experts_per_token = static_cast<int>(v); }},
+    {"moe_intermediate_size",
+     [](ModelSpec& s, std::int64_t v) { s.moe.expert_dim = static_cast<int>(v); }},
+    {"shared_expert_intermediate_size",
+     [](ModelSpec& s, std::int64_t v) { s.moe.shared_expert_dim = static_cast<int>(v); }},
+    {"ple_embed_dim", [](ModelSpec& s, std::int64_t v) { s.ple->embed_dim = static_cast<int>(v); }},
+    {"ngram_size", [](ModelSpec& s, std::int64_t v) { s.ple->ngram_size = static_cast<int>(v); }},
+};
 
 /// Values just beyond a limit.
 std::vector<std::int64_t> Beyond(const Limit& limit) {
@@ -96,12 +90,12 @@ TEST(Limits, TheReleasedModelRunsOnEveryDevice) {
 TEST(Limits, EveryFieldBeyondItsLimitIsRefusedByName) {
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     for (const Limit& limit : LimitsOf(device)) {
-      ASSERT_TRUE(Moves().contains(limit.field)) << limit.field;
+      ASSERT_TRUE(kMoves.contains(limit.field)) << limit.field;
       const auto values = Beyond(limit);
       ASSERT_FALSE(values.empty()) << limit.field;
       for (const std::int64_t value : values) {
         ModelSpec spec = test::ReleasedSpec();
-        Moves().at(limit.field)(spec, value);
+        kMoves.at(limit.field)(spec, value);
         const std::int64_t got = limit.value(spec);
         EXPECT_FALSE(limit.Holds(got)) << limit.field << " " << got;
         const Result<void> checked = CheckLimits(spec, device);
