@@ -49,7 +49,7 @@ step() {
 }
 
 programs=(device_test device_lost_test cuda_ops_test cuda_bench cuda_step executor_test engine_test
-  engine_device_lost_test)
+  engine_device_lost_test device_calibration_test kv8)
 # The programs in one folder, with the libraries that not every system has.
 build() {
   local architecture
@@ -97,12 +97,25 @@ sanitize() {
     "$ops" --gtest_filter="$sanitized"
 }
 
+# Tokens per second of whole commands: opening the model and both passes.
+calibrations() {
+  local device begin tokens=200000
+  for device in cpu cuda; do
+    begin=$(date +%s%N)
+    "$suite/bin/kv8" calibrate --model models/tiny-qwen4exp --corpus examples/corpus/calibration.jsonl \
+      --max-tokens $tokens --device $device --output "$logs/calibration-$device.json" --json --quiet |
+      python3 -c 'import json, sys; print(json.load(sys.stdin)["tokens"])' >"$logs/calibration.tokens" || return
+    awk -v tokens="$(cat "$logs/calibration.tokens")" -v ns="$(($(date +%s%N) - begin))" -v device=$device \
+      'BEGIN { printf "| calibrate, %s | %d tokens | %.0f tokens/s |\n", device, tokens, tokens / ns * 1e9 }'
+  done
+}
 step device device_tests
 step ops "$ops"
 step ops-with-sm70-code env KV8_TEST_SM70=1 "$ops"
 step golden "$golden" --gtest_filter='Cuda*'
 step golden-with-sm70-code env KV8_TEST_SM70=1 "$golden" --gtest_filter='Cuda*Chunk512'
 step engine engine_tests
+step calibration env KV8_TEST_DEVICE=cuda "$suite/bin/device_calibration_test"
 if $sanitizer; then
   step memcheck sanitize memcheck
   step racecheck sanitize racecheck
@@ -110,6 +123,8 @@ fi
 if $bench; then
   step bench "$suite/bin/cuda_bench"
   step decode-step "$suite/bin/cuda_step" 8
+  rm -f "$logs"/calibration-*.json
+  step calibrate calibrations
   step peer env -u LD_LIBRARY_PATH python3 bench/ops/cuda/peer_sdpa.py
 fi
 
@@ -119,7 +134,7 @@ echo "| --- | --- | --- | --- |"
 printf '%s\n' "${rows[@]}"
 if $bench; then
   echo
-  cat "$logs/bench.log" "$logs/decode-step.log" "$logs/peer.log"
+  cat "$logs/bench.log" "$logs/decode-step.log" "$logs/calibrate.log" "$logs/peer.log"
 fi
 echo
 echo "$failures failures in $SECONDS seconds"

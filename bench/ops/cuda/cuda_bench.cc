@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bench_device.h"
+#include "numeric/log_histogram.h"
 #include "operands.h"
 #include "released_model.h"
 
@@ -38,6 +39,7 @@ class Bench {
     for (const int rows : {1, 16, 64}) GdnDecode(rows);
     for (const bool chunks : {false, true}) GdnPrefill(2048, chunks);
     for (const int rows : {1, 64}) Store(rows);
+    for (const int rows : {64, 512}) Observe(rows);
     for (const int rows : {1, 16, 64, 512}) Projection(rows);
     for (const int rows : {1, 16, 64}) OutProjection(rows);
     for (const int rows : {1, 16, 64}) Experts(rows);
@@ -223,6 +225,31 @@ class Bench {
   void Projection(int rows) {
     Products("linear, GDN input, BF16", rows, kHidden, {10'240, 6144, 48, 48});
   }
+  /// Counting magnitudes for calibration. The floor is reading keys and values once.
+  void Observe(int rows) {
+    if (!Wanted("kv_observe")) return;
+    constexpr int kSets = 4;
+    const std::int64_t values = std::int64_t{rows} * kKvHeads * kHeadDim;
+    const auto cells = Log2Bins::Get().cells();
+    std::vector<MagnitudeCell> table;
+    for (const Log2Bins::Cell& cell : cells) table.push_back({cell.bin, cell.next_edge});
+    const std::vector<std::int32_t> sequence(static_cast<std::size_t>(rows), 0);
+    std::vector<KvObserveArgs> sets;
+    for (int i = 0; i < kSets; ++i) {
+      sets.push_back({.rows = {b_.Upload(sequence), nullptr, rows},
+                      .key = b_.RandomFloats(values),
+                      .value = b_.RandomFloats(values),
+                      .heads = kKvHeads,
+                      .dim = kHeadDim,
+                      .cells = b_.Upload(table),
+                      .out = b_.Upload(std::vector<HeadMagnitudes>(2 * kKvHeads))});
+    }
+    const double us = b_.MedianMicroseconds(kSets, [&](int i) {
+      Must(b_.ops().KvObserve(b_.stream(), sets[static_cast<std::size_t>(i)]));
+    });
+    Report("magnitudes for calibration", rows, 0, us, 2.0 * static_cast<double>(values) * 4);
+  }
+
   void OutProjection(int rows) {
     Products("linear, GDN output in 4 parts, BF16", rows, 6144, {kHidden}, 4);
   }

@@ -1,0 +1,56 @@
+// A calibration on a GPU beside the CPU's, over the bundled model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "calib/calibrator.h"
+#include "support/temp_dir.h"
+#include "support/test_device.h"
+
+namespace kv8 {
+namespace {
+
+const std::filesystem::path kModelDir = KV8_SOURCE_DIR "/models/tiny-qwen4exp";
+
+CalibrationReport Measure(DeviceKind device, const test::TempDir& dir) {
+  const LoadedModel model =
+      LoadedModel::Open({.dir = kModelDir, .with_draft = std::nullopt}).value();
+  const Tokenizer tokenizer = Tokenizer::Load(kModelDir / "tokenizer.json").value();
+  CalibrationOptions options;
+  options.corpus = {KV8_SOURCE_DIR "/examples/corpus/calibration.jsonl"};
+  options.output = dir / (device == DeviceKind::kCuda ? "cuda.json" : "cpu.json");
+  options.max_tokens = 6000;
+  const auto report =
+      Calibrate({.model = model, .tokenizer = tokenizer, .device = device, .threads = 4}, options,
+                [](const CalibrationProgress&) { return true; });
+  EXPECT_TRUE(report.ok()) << report.error().ToString();
+  return report.value();
+}
+
+void ExpectAlike(const SideStatistics& cpu, const SideStatistics& gpu) {
+  EXPECT_EQ(cpu.count, gpu.count);
+  EXPECT_EQ(cpu.finite_count, gpu.finite_count);
+  EXPECT_EQ(cpu.saturation_checked_count, gpu.saturation_checked_count);
+  // The GPU's products round their operands to parts of FP16, and its cache is FP16.
+  const float scale = ScaleForMaxAbs(cpu.max_abs);
+  EXPECT_NEAR(ScaleForMaxAbs(gpu.max_abs), scale, scale * 0x1p-10f);
+  EXPECT_NEAR(PercentileUpperBound(gpu, 0.5), PercentileUpperBound(cpu, 0.5),
+              0.02 * PercentileUpperBound(cpu, 0.5));
+}
+
+TEST(DeviceCalibration, GivesTheScalesOfTheCpu) {
+  if (test::TestDevice() != DeviceKind::kCuda) GTEST_SKIP() << "set KV8_TEST_DEVICE=cuda";
+  const test::TempDir dir;
+  const CalibrationReport cpu = Measure(DeviceKind::kCpu, dir);
+  const CalibrationReport gpu = Measure(DeviceKind::kCuda, dir);
+  ASSERT_EQ(cpu.layers.size(), gpu.layers.size());
+  EXPECT_EQ(cpu.tokens, gpu.tokens);
+  for (std::size_t i = 0; i < cpu.layers.size(); ++i) {
+    SCOPED_TRACE(cpu.layers[i].layer);
+    ExpectAlike(cpu.layers[i].k, gpu.layers[i].k);
+    ExpectAlike(cpu.layers[i].v, gpu.layers[i].v);
+  }
+}
+
+}  // namespace
+}  // namespace kv8
