@@ -31,11 +31,23 @@ Result<void> ReadConversationTools(const RequestFields& body, Conversation& conv
   return {};
 }
 
+namespace {
+
+/// PrepareChat, whose errors about the messages name what the body calls them.
+Result<ChatPrompt> PrepareOwn(const ApiContext& context, const Conversation& conversation) {
+  auto prompt =
+      PrepareChat(context, conversation.input, conversation.template_fields, context.max_prompt());
+  if (prompt.ok() || prompt.error().where != "messages") return prompt;
+  Error error = std::move(prompt).error();
+  error.where = conversation.prompt_field;
+  return error;
+}
+
+}  // namespace
+
 Result<PreparedRequest> Prepare(const ApiContext& context, const Conversation& conversation) {
   const OrderedJson& tools = conversation.input.tools;
-  KV8_ASSIGN_OR_RETURN(
-      ChatPrompt prompt,
-      PrepareChat(context, conversation.input, conversation.template_fields, context.max_prompt()));
+  KV8_ASSIGN_OR_RETURN(ChatPrompt prompt, PrepareOwn(context, conversation));
   PreparedRequest prepared{.request = conversation.common,
                            .applied_defaults = conversation.applied_defaults,
                            .form = {.reasoning_open = prompt.reasoning_open,

@@ -17,8 +17,9 @@ struct Conversation {
   TemplateFields template_fields;
   ToolChoice tool_choice;
   OutputForm form;
-  Request common;                // everything but prompt, constraint and cache points
-  OrderedJson applied_defaults;  // of generation_config.json, by name
+  Request common;                         // everything but prompt, constraint and cache points
+  OrderedJson applied_defaults;           // of generation_config.json, by name
+  std::string prompt_field = "messages";  // what the body calls the conversation
 };
 
 /// Reads "tools", "tool_choice" and "parallel_tool_calls".

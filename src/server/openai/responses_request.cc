@@ -79,6 +79,7 @@ Result<ResponsesRequest> ParseResponsesRequest(const OrderedJson& json,
   KV8_ASSIGN_OR_RETURN(parsed.model, body.RequiredString("model"));
   KV8_RETURN_IF_ERROR(RefuseUnsupported(body, kResponses));
   KV8_RETURN_IF_ERROR(CheckInclude(body));
+  conversation.prompt_field = "input";
   KV8_ASSIGN_OR_RETURN(conversation.input.messages, ReadResponsesInput(body));
   KV8_RETURN_IF_ERROR(ReadConversationTools(body, conversation));
   KV8_RETURN_IF_ERROR(ReadReasoning(body, conversation.template_fields));

@@ -109,7 +109,8 @@ TEST(Metrics, ShowTheCacheByOwnerAndTheClippedValuesByLayer) {
         "owner=\"requests\"} 100\n", "owner=\"states\"} 77\n",
         "layer=\"3\",draft=\"false\",side=\"k\"} 0.5\n",
         "layer=\"3\",draft=\"false\",side=\"k\"} 1\n",
-        "layer=\"12\",draft=\"true\",side=\"v\"} 2\n", "id=\"pack-1\"} 1\n"}) {
+        "layer=\"12\",draft=\"true\",side=\"v\"} 2\n",
+        "id=\"pack-1\",weights=\"none\",accepted_lineage=\"false\"} 1\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
 }
