@@ -41,7 +41,7 @@ Result<void> CheckScheme(const Json& scheme, std::string where) {
 }  // namespace
 
 Result<void> CheckQuantizationConfig(const Json& config, const std::string& where) {
-  const auto refuse = [&where](std::string what) {
+  const auto refuse = [&where](const std::string& what) {
     return Error{Code::kUnsupported, what + "; this build runs BF16, F16 and F32 weights", where,
                  "use the unquantised checkpoint"};
   };

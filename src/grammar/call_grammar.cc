@@ -25,8 +25,8 @@ constexpr std::uint32_t kMaxExtraName = 64;  // characters of a name that is not
 
 // Beginnings of the tags that may end a value, long enough to be nothing else.
 const WordGuard& ValueGuard() {
-  static const WordGuard guard('<', {"</param", "</funct", "</tool_", "<parame"});
-  return guard;
+  static const WordGuard kGuard('<', {"</param", "</funct", "</tool_", "<parame"});
+  return kGuard;
 }
 
 /// Values, each kind once.

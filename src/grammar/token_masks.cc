@@ -99,8 +99,7 @@ std::optional<std::vector<std::pair<TokenMasks::Chain, Pc>>> TokenMasks::Detach(
     for (const Chain& chain : chains) detached.emplace_back(chain, way.pc);
   }
   std::ranges::sort(detached);
-  const auto repeated = std::ranges::unique(detached);
-  detached.erase(repeated.begin(), repeated.end());
+  detached.erase(std::unique(detached.begin(), detached.end()), detached.end());
   return detached;
 }
 
@@ -132,8 +131,7 @@ const std::vector<TokenMasks::Chain>& TokenMasks::ChainsOf(StackId stack) {
     }
   }
   std::ranges::sort(chains);
-  const auto repeated = std::ranges::unique(chains);
-  chains.erase(repeated.begin(), repeated.end());
+  chains.erase(std::unique(chains.begin(), chains.end()), chains.end());
   if (too_many) chains.resize(kMaxChains + 1);
   return chains_[stack] = std::move(chains);
 }
@@ -210,8 +208,7 @@ std::optional<StateId> TokenMasks::AfterAnyChar(const std::vector<CharBytes>& ch
         for (const std::uint8_t byte : choices) next.push_back(machine_->Step(place, byte));
       }
       std::ranges::sort(next);
-      const auto repeated = std::ranges::unique(next);
-      next.erase(repeated.begin(), repeated.end());
+      next.erase(std::unique(next.begin(), next.end()), next.end());
       places = std::move(next);
     }
     if (places.size() > 1 || (common && *common != places.front())) return std::nullopt;

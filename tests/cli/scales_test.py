@@ -110,7 +110,7 @@ class ScalesTest(Kv8TestCase):
     def test_Cli35_a_checkpoint_with_scales_of_its_own_runs_with_every_cache_type(self):
         model = link_model(self.dir / "model")
         shard = "model-scales.safetensors"
-        bf16 = ("BF16", [1], struct.pack("<f", 0.125)[2:])
+        bf16 = ("BF16", [1], struct.pack("<f", 0.015625)[2:])
         names = [scale_name(layer, side) for layer in QSA_LAYERS for side in "kv"]
         tensors = {name: bf16 for name in names}
         # Of types that nothing here computes with, and that the index does not name.
@@ -132,7 +132,7 @@ class ScalesTest(Kv8TestCase):
             self.succeed(*arguments, "--kv-cache-dtype", dtype)
         shown = self.succeed("inspect", model, "--json").json()["kv_scales"]
         target = [(entry["k"], entry["v"]) for entry in shown if not entry["draft"]]
-        self.assertEqual(target, [(0.125, 0.125)] * len(QSA_LAYERS))
+        self.assertEqual(target, [(0.015625, 0.015625)] * len(QSA_LAYERS))
 
     def test_Cli34_other_cache_types_take_no_scales(self):
         pack = calibrated().pack

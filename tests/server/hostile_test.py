@@ -283,13 +283,16 @@ class LittleMemory(ServerTestCase):
 
     def test_Cli68_unfinished_bodies_have_a_common_limit(self):
         before = self.server.rss()
+        refused = self.metric("kv8:http_refused_total")
         head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16000000\r\n"
         part = head + b"Content-Type: application/json\r\n\r\n" + b" " * 15_900_000
         clients = [self.client() for _ in range(60)]
         for client in clients:
             client.send(part)
         self.assertLess(self.server.rss() - before, (256 + 80) << 20)
-        self.assertEqual(clients[-1].answer()[0], 503)
+        # 16 of them fit. Who still sends when the refusal's time to be read is over may miss it.
+        self.assertGreaterEqual(self.metric("kv8:http_refused_total") - refused, 44)
+        self.assertIn(clients[-1].answer()[0], (0, 503))
         self.assertEqual(self.ask(request("GET", "/health"))[0], 200)
         for client in clients:
             client.close()

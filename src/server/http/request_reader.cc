@@ -31,7 +31,7 @@ std::string_view View(boost::beast::string_view text) {
 struct GrowingBody {
   using value_type = std::string;
 
-  class reader {
+  class reader {  // NOLINT(readability-identifier-naming): Beast's name
    public:
     template <bool kRequest, class Fields>
     reader(http::header<kRequest, Fields>& /*head*/, value_type& body) : body_(body) {}

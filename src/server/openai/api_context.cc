@@ -34,8 +34,8 @@ Error PromptTooLong(std::size_t max_ids, std::string field) {
   return Error{
       Code::kTooLong,
       fmt::format("This model's maximum context length is {} tokens. However, you requested "
-                  "more than that",
-                  max_ids),
+                  "{} tokens or more",
+                  max_ids, max_ids + 1),
       std::move(field), "shorten the prompt"};
 }
 

@@ -18,8 +18,9 @@ Result<void> HandleCompletion(const ApiContext& context, const OrderedJson& body
   CompletionContext answer{.responder = responder,
                            .tokenizer = &context.tokenizer,
                            .model = parsed.model,
-                           .request = std::move(parsed),
+                           .request = {},
                            .prompts = {}};
+  answer.request = std::move(parsed);
   if (answer.request.echo) {
     for (const Request& request : requests) answer.prompts.push_back(request.prompt);
   }

@@ -11,12 +11,12 @@ constexpr std::size_t kMaxUnknownBytes = 200;  // of a line in the log
 using FieldsByName = std::unordered_multimap<std::string_view, const KnownField*>;
 
 const KnownField* FindField(std::string_view name, EndpointBit endpoint) {
-  static const FieldsByName by_name = [] {
+  static const FieldsByName kByName = [] {
     FieldsByName fields;
     for (const KnownField& field : KnownFields()) fields.emplace(field.name, &field);
     return fields;
   }();
-  const auto [begin, end] = by_name.equal_range(name);
+  const auto [begin, end] = kByName.equal_range(name);
   for (auto it = begin; it != end; ++it) {
     if ((it->second->endpoints & endpoint) != 0) return it->second;
   }

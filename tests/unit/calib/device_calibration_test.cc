@@ -4,20 +4,19 @@
 #include <cmath>
 
 #include "calib/calibrator.h"
+#include "support/golden.h"
 #include "support/temp_dir.h"
 #include "support/test_device.h"
 
 namespace kv8 {
 namespace {
 
-const std::filesystem::path kModelDir = KV8_SOURCE_DIR "/models/tiny-qwen4exp";
-
 CalibrationReport Measure(DeviceKind device, const test::TempDir& dir) {
   const LoadedModel model =
-      LoadedModel::Open({.dir = kModelDir, .with_draft = std::nullopt}).value();
-  const Tokenizer tokenizer = Tokenizer::Load(kModelDir / "tokenizer.json").value();
+      LoadedModel::Open({.dir = test::BundledModel(), .with_draft = std::nullopt}).value();
+  const Tokenizer tokenizer = Tokenizer::Load(test::BundledModel() / "tokenizer.json").value();
   CalibrationOptions options;
-  options.corpus = {KV8_SOURCE_DIR "/examples/corpus/calibration.jsonl"};
+  options.corpus = {test::SourceDir() / "examples/corpus/calibration.jsonl"};
   options.output = dir / (device == DeviceKind::kCuda ? "cuda.json" : "cpu.json");
   options.max_tokens = 6000;
   const auto report =

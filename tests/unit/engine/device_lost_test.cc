@@ -34,29 +34,31 @@ TEST(DeviceLost, EndsEveryRequestWithTheError) {
   options.prefix_cache_memory = 32 << 20;
   const auto engine = MakeEngine(options);
   std::vector<Completion> done;
-  const auto submit = [&] {
+  const auto submit = [&]() -> Result<RequestId> {
     Request request;
     request.prompt = Golden("edge_65").Ints("input_ids");
     request.max_tokens = 100;
     request.ignore_eos = true;
     const auto keep = [&done](Completion completion) { done.push_back(std::move(completion)); };
-    ASSERT_TRUE(engine->Submit(std::move(request), {}, keep).ok());
+    return engine->Submit(std::move(request), {}, keep);
   };
-  for (int i = 0; i < 3; ++i) submit();  // one more than run at once
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(submit().ok());  // one more than run at once
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Step());
   ASSERT_TRUE(done.empty());
   LoseTheDevice();
   EXPECT_FALSE(engine->Step());
-  submit();
+  const auto late = submit();  // it could only fail
+  ASSERT_FALSE(late.ok());
+  EXPECT_NE(late.error().what.find("the GPU was lost"), std::string::npos);
   EXPECT_FALSE(engine->Step());
-  ASSERT_EQ(done.size(), 4u);
+  ASSERT_EQ(done.size(), 3u);
   for (const Completion& completion : done) {
     ASSERT_TRUE(completion.error.has_value());
     EXPECT_NE(completion.error->what.find("the GPU was lost"), std::string::npos)
         << completion.error->ToString();
     EXPECT_EQ(completion.choices.front().finish_reason, FinishReason::kError);
   }
-  EXPECT_EQ(engine->statistics().failed, 4u);
+  EXPECT_EQ(engine->statistics().failed, 3u);
   EXPECT_EQ(engine->kv_cache().free_blocks + engine->kv_cache().cached_blocks,
             engine->kv_cache().blocks);
 }
