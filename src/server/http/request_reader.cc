@@ -57,6 +57,13 @@ struct GrowingBody {
   };
 };
 
+/// Whether `bytes` are less than "0", CRLF, CRLF, and could become that: the parser counts on
+/// seeing all of it once it has met the last chunk.
+bool BeginsLastChunk(std::string_view bytes) {
+  constexpr std::size_t kShortestEnd = 5;
+  return bytes.starts_with('0') && bytes.size() < kShortestEnd;
+}
+
 /// What RFC 9112 asks to be skipped before a request.
 std::size_t LeadingLineBreaks(std::string_view bytes) {
   std::size_t skipped = 0;
@@ -180,6 +187,7 @@ std::size_t RequestReader::FeedBody(std::string_view bytes) {
   std::size_t used = 0;
   boost::beast::error_code problem;
   while (!problem && !parser_->parser.is_done() && used < bytes.size()) {
+    if (parser_->parser.chunked() && BeginsLastChunk(bytes.substr(used))) break;
     const std::size_t taken = parser_->parser.put(
         boost::asio::const_buffer(bytes.data() + used, bytes.size() - used), problem);
     used += taken;
