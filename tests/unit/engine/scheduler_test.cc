@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <random>
@@ -380,55 +379,6 @@ TEST(Scheduler, GeneratedTokensRunBesideEveryPrompt) {
   EXPECT_EQ(plan.items[0].sequence, a.get());
   EXPECT_EQ(plan.items[0].phase, Phase::kDecode);
   EXPECT_EQ(plan.items[1].rows, 64);
-}
-
-/// Its first mask is found when the test says so.
-class LateConstraint final : public TokenConstraint {
- public:
-  explicit LateConstraint(const std::atomic<bool>& found) : found_(found) {}
-  std::unique_ptr<TokenConstraint> Clone() const override {
-    return std::make_unique<LateConstraint>(found_);
-  }
-  bool Prepare(std::int64_t) override { return found_; }
-  void FillMask(std::span<std::uint64_t>) override {}
-  bool Accept(TokenId) override { return true; }
-  bool complete() const override { return false; }
-  bool finished() const override { return false; }
-
- private:
-  const std::atomic<bool>& found_;
-};
-
-void RunStep(Scheduler& scheduler) {
-  StepPlan plan;
-  scheduler.Schedule(plan);
-  for (const PlanItem& item : plan.items) {
-    Sequence& sequence = *item.sequence;
-    sequence.computed += item.rows;
-    sequence.stage = Stage::kDecode;  // prompts take one step here
-    sequence.tokens.push_back(0);
-  }
-}
-
-/// What is saved has a bound because a preempted sequence keeps its place among those that have
-/// started, also from an earlier one that a late mask kept from starting.
-TEST(Scheduler, NobodyNewStartsInThePlaceOfAPreemptedSequence) {
-  std::atomic<bool> found = false;
-  MaskWorker worker;
-  Scheduler scheduler({.max_num_seqs = 2, .prefill_chunk = 64, .max_step_rows = 130}, 3);
-  const auto late = Waiting(0, 10, 20), first = Waiting(1, 60, 180), second = Waiting(2, 60, 180);
-  late->constraint.emplace(std::make_unique<LateConstraint>(found), std::vector<TokenId>());
-  late->constraint->Prepare(worker);
-  for (Sequence* sequence : {late.get(), first.get(), second.get()}) scheduler.Add(*sequence);
-  for (int step = 0; step < 100 && scheduler.preemptions() == 0; ++step) RunStep(scheduler);
-  ASSERT_EQ(second->stage, Stage::kPreempted);
-  found = true;
-  while (!late->mask_ready()) worker.Wait();
-  RunStep(scheduler);
-  EXPECT_EQ(late->stage, Stage::kWaiting);
-  scheduler.Remove(*first);
-  RunStep(scheduler);
-  EXPECT_EQ(late->stage, Stage::kDecode);
 }
 
 }  // namespace
