@@ -34,12 +34,6 @@ std::int64_t KeyDim(Spec s) {
 std::int64_t WidthRatio(Spec s) {
   return s.gdn.value_dim % s.gdn.key_dim == 0 ? s.gdn.value_dim / s.gdn.key_dim : 0;
 }
-std::int64_t GdnWidth(Spec s) {
-  return std::int64_t{s.gdn.value_heads} * s.gdn.value_dim;
-}
-std::int64_t QueryWidth(Spec s) {
-  return std::int64_t{s.qsa.query_heads} * s.qsa.head_dim;
-}
 std::int64_t HeadDim(Spec s) {
   return s.qsa.head_dim;
 }
@@ -106,19 +100,11 @@ constexpr Limit kCudaLimits[] = {
      .field = "linear_value_head_dim / linear_key_head_dim",
      .value = WidthRatio,
      .one_of = {1}},
-    {.op = "linear",
-     .field = "linear_num_value_heads * linear_value_head_dim",
-     .value = GdnWidth,
-     .multiple_of = kPiece},
     {.op = "attention", .field = "head_dim", .value = HeadDim, .one_of = {64, 128, 256}},
     {.op = "attention",
      .field = "num_attention_heads / num_key_value_heads",
      .value = QueryHeadsPerKvHead,
      .max = 16},
-    {.op = "linear",
-     .field = "num_attention_heads * head_dim",
-     .value = QueryWidth,
-     .multiple_of = kPiece},
     {.op = "select_blocks", .field = "indexer_head_dim", .value = IndexDim, .one_of = {64, 128}},
     {.op = "select_blocks", .field = "indexer_n_heads", .value = IndexHeads, .max = 4},
     {.op = "select_blocks", .field = "indexer_compress_ratio", .value = BlockTokens, .one_of = {4}},

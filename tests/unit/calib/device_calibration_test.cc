@@ -33,8 +33,9 @@ void ExpectAlike(const SideStatistics& cpu, const SideStatistics& gpu) {
   // The GPU's products round their operands to parts of FP16, and its cache is FP16.
   const float scale = ScaleForMaxAbs(cpu.max_abs);
   EXPECT_NEAR(ScaleForMaxAbs(gpu.max_abs), scale, scale * 0x1p-10f);
-  EXPECT_NEAR(PercentileUpperBound(gpu, 0.5), PercentileUpperBound(cpu, 0.5),
-              0.02 * PercentileUpperBound(cpu, 0.5));
+  // A value beside the edge of a bin, 0.7% wide, may be in the next one.
+  const double median = PercentileUpperBound(cpu, 0.5);
+  EXPECT_NEAR(PercentileUpperBound(gpu, 0.5), median, 0.015 * median);
 }
 
 TEST(DeviceCalibration, GivesTheScalesOfTheCpu) {

@@ -1,6 +1,7 @@
 // Every field of a configuration is moved beyond every limit of every device, one at a time.
 #include "ops/limits.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,18 +35,10 @@ const std::map<std::string_view, Move> kMoves = {
      [](ModelSpec& s, std::int64_t v) {
        s.gdn.value_dim = static_cast<int>(v == 0 ? 129 : v * s.gdn.key_dim);
      }},
-    {"linear_num_value_heads * linear_value_head_dim",
-     [](ModelSpec& s, std::int64_t v) {
-       s.gdn.value_heads = static_cast<int>(v), s.gdn.value_dim = 1, s.gdn.key_dim = 1;
-     }},
     {"head_dim", [](ModelSpec& s, std::int64_t v) { s.qsa.head_dim = static_cast<int>(v); }},
     {"num_attention_heads / num_key_value_heads",
      [](ModelSpec& s, std::int64_t v) {
        s.qsa.query_heads = static_cast<int>(v * s.qsa.kv_heads);
-     }},
-    {"num_attention_heads * head_dim",
-     [](ModelSpec& s, std::int64_t v) {
-       s.qsa.query_heads = static_cast<int>(v), s.qsa.kv_heads = 1, s.qsa.head_dim = 1;
      }},
     {"indexer_head_dim",
      [](ModelSpec& s, std::int64_t v) { s.qsa.index_dim = static_cast<int>(v); }},
@@ -101,6 +94,8 @@ TEST(Limits, EveryFieldBeyondItsLimitIsRefusedByName) {
         const Result<void> checked = CheckLimits(spec, device);
         ASSERT_FALSE(checked.ok()) << limit.field << " " << value;
         EXPECT_EQ(checked.error().code, Code::kUnsupported);
+        EXPECT_THAT(checked.error().what, HasSubstr(fmt::format("{} is {}; ", limit.field, got)));
+        EXPECT_THAT(checked.error().what, HasSubstr("has " + limit.Text()));
         EXPECT_FALSE(checked.error().remedy.empty());
       }
     }
