@@ -9,8 +9,7 @@
 #include "scalepack/kv_scales.h"
 #include "scalepack/materialize.h"
 #include "scalepack/scale_names.h"
-#include "support/scale_pack_fixture.h"
-#include "support/temp_dir.h"
+#include "support/pack_test.h"
 
 namespace kv8 {
 namespace {
@@ -23,33 +22,7 @@ using test::TinyModel;
 
 constexpr const char* kLayer7Key = "model.language_model.layers.7.self_attn.k_scale";
 
-class SpecLineage : public ::testing::Test {
- protected:
-  void SetUp() override { test::MakePack(pack_); }
-  void Restore() {
-    fs::remove_all(pack_);
-    test::MakePack(pack_);
-  }
-  Result<KvScales> Load() const { return LoadKvScales(TinyModel(), pack_, true); }
-  Result<MaterializeSummary> MakeView() const {
-    return Materialize({test::TinyModelDir(), pack_, view_, {}, {}, {}});
-  }
-  Result<KvScales> LoadView() const {
-    KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(view_));
-    return LoadKvScales(checkpoint, std::nullopt, true);
-  }
-  /// A copy of the model with these tensors in a shard of their own.
-  Result<KvScales> LoadOwn(const ScaleFile& file) {
-    const fs::path model = dir_ / fmt::format("model{}", copies_++);
-    test::CopyTinyModel(model);
-    test::AddShard(model, "extra.safetensors", file);
-    return LoadKvScales(Checkpoint::Open(model).value(), std::nullopt, false);
-  }
-  test::TempDir dir_;
-  fs::path pack_ = dir_ / "pack";
-  fs::path view_ = dir_ / "view";
-  int copies_ = 0;
-};
+class SpecLineage : public test::PackTest {};
 
 /// One tensor of every part of the model, none of which makes K or V.
 constexpr const char* kOtherTensors[] = {

@@ -13,8 +13,7 @@
 #include "scalepack/scale_names.h"
 #include "scalepack/scale_pack.h"
 #include "support/crash.h"
-#include "support/scale_pack_fixture.h"
-#include "support/temp_dir.h"
+#include "support/pack_test.h"
 
 namespace kv8 {
 namespace {
@@ -28,35 +27,7 @@ using test::TinyModel;
 constexpr const char* kName = "model.language_model.layers.7.self_attn.k_scale";
 constexpr const char* kDraftName = "mtp.layers.0.self_attn.k_scale";
 
-class SpecScalePack : public ::testing::Test {
- protected:
-  void SetUp() override { test::MakePack(pack_); }
-  void Restore() {
-    fs::remove_all(pack_);
-    test::MakePack(pack_);
-  }
-  Result<KvScales> Load(bool need_draft = true) const {
-    return LoadKvScales(TinyModel(), pack_, need_draft);
-  }
-  Result<MaterializeSummary> MakeView() const {
-    return Materialize({test::TinyModelDir(), pack_, view_, {}, {}});
-  }
-  Result<KvScales> LoadView() const {
-    KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(view_));
-    return LoadKvScales(checkpoint, std::nullopt, true);
-  }
-  /// A copy of the model with these tensors in a shard of their own.
-  Result<KvScales> LoadOwn(const ScaleFile& file) {
-    const fs::path model = dir_ / fmt::format("model{}", copies_++);
-    test::CopyTinyModel(model);
-    test::AddShard(model, "extra.safetensors", file);
-    return LoadKvScales(Checkpoint::Open(model).value(), std::nullopt, false);
-  }
-  test::TempDir dir_;
-  fs::path pack_ = dir_ / "pack";
-  fs::path view_ = dir_ / "view";
-  int copies_ = 0;
-};
+class SpecScalePack : public test::PackTest {};
 
 TEST_F(SpecScalePack, Scale1_SmallestCoveringFp32) {
   EXPECT_EQ(std::bit_cast<std::uint32_t>(ScaleForMaxAbs(7.671875f)), 0x3c8c4925u);
