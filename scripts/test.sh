@@ -32,8 +32,10 @@ step() {
     echo "ok      $name ($((SECONDS - start)) s)"
   else
     failed=$((failed + 1))
-    echo "FAILED  $name ($((SECONDS - start)) s); the end of $logs/$name.log:"
-    tail -n 40 "$logs/$name.log"
+    echo "FAILED  $name ($((SECONDS - start)) s); what failed in $logs/$name.log, and its end:"
+    # Where several programs share a log, the failed one may stand far from the end.
+    grep -nE 'FAILED|Assertion|Aborted|ERROR: |SUMMARY: |runtime error|error:' "$logs/$name.log" | tail -n 20
+    tail -n 20 "$logs/$name.log"
     return 1
   fi
 }

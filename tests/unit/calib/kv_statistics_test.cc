@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "numeric/log_histogram.h"
@@ -19,7 +20,7 @@ HeadMagnitudes Head(std::initializer_list<float> magnitudes) {
     ++head.count;
     head.max_bits = std::max(head.max_bits, std::uint64_t{std::bit_cast<std::uint32_t>(x)});
     if (x == 0) ++head.zeros;
-    if (x > 0) ++head.bins[LogHistogram::BinOf(static_cast<double>(x))];
+    if (std::isfinite(x) && x > 0) ++head.bins[LogHistogram::BinOf(static_cast<double>(x))];
   }
   return head;
 }
