@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "checkpoint/generation_config.h"
-#include "checkpoint/model_config.h"
-#include "checkpoint/ple_constants.h"
+#include "family/model_config.h"
+#include "family/ple_constants.h"
 
 namespace {
 

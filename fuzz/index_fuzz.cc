@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/index.h"
-#include "checkpoint/tensor_names.h"
+#include "family/tensor_names.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto json = kv8::ParseJson({reinterpret_cast<const char*>(data), size}, "input");

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "base/file.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/finite.h"
 #include "commands.h"
 #include "engine_flags.h"
+#include "family/checkpoint.h"
 #include "hash_progress.h"
 #include "output.h"
 #include "printable.h"

@@ -8,9 +8,9 @@
 
 #include "base/file.h"
 #include "base/json_fields.h"
-#include "checkpoint/model_directory.h"
 #include "command.h"
 #include "conversation.h"
+#include "family/model_config.h"
 #include "text/tokenizer.h"
 
 namespace kv8 {

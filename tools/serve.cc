@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "checkpoint/model_directory.h"
 #include "commands.h"
 #include "engine_flags.h"
+#include "family/model_config.h"
 #include "output.h"
 #include "prompt.h"
 #include "server/engine_service.h"

@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/finite.h"
 #include "checkpoint/weights_hash.h"
+#include "family/checkpoint.h"
 
 namespace kv8 {
 namespace {

@@ -11,8 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
-constexpr const char* kConfigFile = "config.json";
 constexpr const char* kNameTheDirectory =
     "name the directory that holds config.json and the safetensors files";
 
@@ -59,13 +57,6 @@ Result<void> CheckModelDirectory(const fs::path& dir) {
     if (it->path().extension() == ".gguf") return Gguf(it->path());
   }
   return {};
-}
-
-Result<ModelSpec> LoadModelSpec(const fs::path& dir, Json* fields) {
-  KV8_RETURN_IF_ERROR(CheckModelDirectory(dir));
-  const fs::path path = dir / kConfigFile;
-  KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
-  return ReadModelSpec(json, path.string(), fields);
 }
 
 }  // namespace kv8

@@ -14,8 +14,8 @@
 #include "kv8/types.h"
 #include "kvcache/kv_cache.h"
 #include "model/batch.h"
-#include "model/model.h"
 #include "ops/head_magnitudes.h"
+#include "tensor/model_weights.h"
 #include "tensor/tensor_view.h"
 
 namespace kv8 {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "family/bind_model.h"
 #include "scalepack/kv_scales.h"
 
 namespace kv8 {
@@ -45,7 +46,7 @@ Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
     loaded.scale_pack_id_ = scales.pack_id;
     loaded.lineage_ = scales.lineage;
   }
-  KV8_ASSIGN_OR_RETURN(Model model, Model::Bind(config, CheckpointSource(*loaded.checkpoint_)));
+  KV8_ASSIGN_OR_RETURN(Model model, BindModel(config, CheckpointSource(*loaded.checkpoint_)));
   loaded.model_ = std::make_unique<const Model>(std::move(model));
   return loaded;
 }

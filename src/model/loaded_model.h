@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "kv8/types.h"
 #include "kvcache/kv_cache.h"
-#include "model/model.h"
 #include "scalepack/lineage.h"
+#include "tensor/model_weights.h"
 
 namespace kv8 {
 
@@ -29,7 +30,7 @@ struct ModelSource {
 class LoadedModel {
  public:
   /// Closed by default: with kE4M3 every layer that will store K/V has a calibrated scale, or this
-  /// fails. Errors: those of Checkpoint::Open, Model::Bind, LoadKvScales;
+  /// fails. Errors: those of Checkpoint::Open, BindModel, LoadKvScales;
   /// kInvalidArgument for a draft without an MTP head and for a scale pack without kE4M3.
   static Result<LoadedModel> Open(const ModelSource& source);
 

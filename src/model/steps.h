@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kv8/error.h"
-#include "model/weights.h"
+#include "tensor/model_weights.h"
 
 namespace kv8 {
 

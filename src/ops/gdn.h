@@ -5,19 +5,13 @@
 
 #include "ops/op_context.h"
 #include "tensor/layer_config.h"
+#include "tensor/layer_weights.h"
 #include "tensor/tensor_view.h"
 
 namespace kv8 {
 
 /// Tokens per chunk of the prefill form; chunks are aligned to the sequence start.
 inline constexpr std::int64_t kGdnChunk = 64;
-
-struct GdnWeights {
-  std::span<const float> conv;     // [channels,kernel]
-  std::span<const float> decay;    // [value_heads] = -exp(A_log)
-  std::span<const float> dt_bias;  // [value_heads]
-  std::span<const float> norm;     // [value_dim], used as it is (not 1 + w)
-};
 
 /// Projections of the layer's input; C = conv channels (q | k | v).
 struct GdnInputs {

@@ -1,21 +1,11 @@
 // Hyper-connections: how a block reads from and writes to the parallel residual streams.
 #pragma once
 
-#include <span>
-
 #include "ops/op_context.h"
+#include "tensor/layer_weights.h"
 #include "tensor/tensor_view.h"
-#include "tensor/weight.h"
 
 namespace kv8 {
-
-/// Weights of one module; W = streams * hidden.
-struct HyperConnectionWeights {
-  std::span<const float> gain;  // [W] = 1 + w of hc_norm
-  Weight down;                  // [r,W]
-  Weight up;                    // [W,r]
-  Weight inject;                // [streams,W]; empty in the final mixer
-};
 
 ///   n = GroupedRmsNorm(R; gain)                         per stream
 ///   d = silu((n . down^T) / streams)

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "ops/op_context.h"
 #include "tensor/tensor_view.h"
@@ -38,8 +37,5 @@ struct HeadNormRope {
 using HeadNormRopeFn = void(const OpContext&, ConstMatrix x, int heads, std::int64_t head_stride,
                             const HeadNormRope&, std::span<const std::int64_t> positions,
                             Matrix out);
-
-/// inv_freq[j] = theta^(-2j/R), j < R/2, rounded once to FP32.
-std::vector<float> RopeFrequencies(double theta, int rotary_dim);
 
 }  // namespace kv8

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "kv8/types.h"
 #include "ops/op_context.h"
-#include "ops/ple_hash.h"
 #include "tensor/layer_config.h"
+#include "tensor/layer_weights.h"
 #include "tensor/tensor_view.h"
-#include "tensor/weight.h"
 
 namespace kv8 {
 
@@ -18,17 +16,6 @@ namespace kv8 {
 /// Shapes   ids [T], each in [0, table.rows) | table [V,H] | R [T,S*H]
 using EmbedFn = void(const OpContext&, std::span<const TokenId> ids, const Weight& table,
                      int stream_count, Matrix streams);
-
-struct PleWeights {
-  PleHash hash;
-  std::vector<Weight> shards;         // equal rows, [rows,head_dim] each: one table in pieces
-  Weight key;                         // [S*H,E]
-  Weight value;                       // [H,E]
-  std::span<const float> gain_key;    // [S*H] = 1 + w
-  std::span<const float> gain_query;  // [S*H] = 1 + w
-  std::span<const float> gain_conv;   // [S*H] = 1 + w
-  std::span<const float> conv;        // [S*H,kernel]
-};
 
 /// Rows of one sequence in a batch, and its state.
 struct PleSlice {

@@ -3,21 +3,11 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "kv8/types.h"
+#include "tensor/layer_weights.h"
 
 namespace kv8 {
-
-/// Constants of one PLE layer, as derived by checkpoint/ple_constants.h and stored in the
-/// checkpoint.
-struct PleHash {
-  std::vector<std::int64_t> multipliers;  // [ngram_size]
-  std::vector<std::int64_t> head_sizes;   // [heads], primes
-  std::vector<std::int64_t> offsets;      // [heads], prefix sums of head_sizes
-  int heads_per_ngram = 0;
-  TokenId eos = 0;  // cuts the window of later tokens
-};
 
 /// Table rows of one token.
 ///

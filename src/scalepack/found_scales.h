@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/kv_scales.h"
 #include "scalepack/scale_names.h"

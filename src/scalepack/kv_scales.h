@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/lineage.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "checkpoint/index.h"
-#include "checkpoint/tensor_names.h"
+#include "family/tensor_names.h"
 #include "scalepack/scale_names.h"
 
 namespace kv8 {

@@ -8,8 +8,8 @@
 
 #include "base/json.h"
 #include "base/json_fields.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/weights_hash.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "kv8/types.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/calibration_report.h"
 #include "scalepack/scale_file.h"

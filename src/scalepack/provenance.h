@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/found_scales.h"
 #include "scalepack/lineage.h"

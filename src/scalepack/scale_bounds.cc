@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/read_floats.h"
+#include "family/tensor_names.h"
 #include "numeric/e4m3.h"
 
 namespace kv8 {
@@ -29,27 +30,24 @@ Result<std::vector<double>> Gains(const Checkpoint& checkpoint, const std::strin
   return gains;
 }
 
-Result<double> KeyBound(const Checkpoint& checkpoint, const std::string& layer) {
+Result<double> KeyBound(const Checkpoint& checkpoint, const KvTensorNames& names) {
   const int dim = checkpoint.config().qsa.head_dim;
-  KV8_ASSIGN_OR_RETURN(const std::vector<double> gains,
-                       Gains(checkpoint, layer + ".self_attn.k_norm.weight", dim));
+  KV8_ASSIGN_OR_RETURN(const std::vector<double> gains, Gains(checkpoint, names.k_norm, dim));
   return std::sqrt(dim) * std::ranges::max(gains);
 }
 
-Result<double> ValueBound(const Checkpoint& checkpoint, const std::string& layer) {
+Result<double> ValueBound(const Checkpoint& checkpoint, const KvTensorNames& names) {
   const ModelSpec& config = checkpoint.config();
   const auto hidden = static_cast<std::size_t>(config.hidden);
   const std::int64_t rows = std::int64_t{config.qsa.kv_heads} * config.qsa.head_dim;
   KV8_ASSIGN_OR_RETURN(const std::vector<double> gains,
-                       Gains(checkpoint, layer + ".attn_hyper_connection.hc_norm.weight",
-                             std::int64_t{config.streams} * config.hidden));
+                       Gains(checkpoint, names.input_norm, config.stream_width()));
   std::vector<double> gain(hidden);
   for (std::size_t i = 0; i < gains.size(); ++i) {
     gain[i % hidden] = std::max(gain[i % hidden], gains[i]);
   }
   KV8_ASSIGN_OR_RETURN(const TensorView tensor,
-                       checkpoint.Get(layer + ".self_attn.v_proj.weight",
-                                      std::array{rows, std::int64_t{config.hidden}}));
+                       checkpoint.Get(names.v_proj, std::array{rows, std::int64_t{config.hidden}}));
   const std::vector<float> weights = ReadFloats(tensor);
   double largest = 0;
   for (std::size_t row = 0; row < weights.size(); row += hidden) {
@@ -66,8 +64,8 @@ Result<double> ValueBound(const Checkpoint& checkpoint, const std::string& layer
 }  // namespace
 
 Result<double> MagnitudeBound(const Checkpoint& checkpoint, const ScaleSlot& slot) {
-  const std::string layer = LayerName(slot);
-  return slot.side == KvSide::kKey ? KeyBound(checkpoint, layer) : ValueBound(checkpoint, layer);
+  const KvTensorNames names = KvTensorNamesOf(LayerName(slot));
+  return slot.side == KvSide::kKey ? KeyBound(checkpoint, names) : ValueBound(checkpoint, names);
 }
 
 Result<void> CheckScaleBounds(const Checkpoint& checkpoint, const FoundScales& found) {

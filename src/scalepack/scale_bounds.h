@@ -1,7 +1,7 @@
 // What a scale can be at most: the largest magnitude that the weights can give, over 448.
 #pragma once
 
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/found_scales.h"
 

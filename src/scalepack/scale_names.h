@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/index.h"
+#include "family/checkpoint.h"
 #include "kv8/types.h"
 
 namespace kv8 {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/kv_scales.h"
 #include "scalepack/manifest.h"

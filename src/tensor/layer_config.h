@@ -1,4 +1,4 @@
-// Dimensions of the family's layer types: read by checkpoint/, computed with by ops/.
+// Dimensions of the family's layer types: read by family/, computed with by ops/.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 
 #include "ops/op_table.h"
 #include "support/op_scratch.h"
+#include "tensor/rope_frequencies.h"
 #include "unit/ops/owned_weights.h"
 #include "unit/ops/random_values.h"
 

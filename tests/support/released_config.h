@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "checkpoint/model_config.h"
+#include "family/model_config.h"
 
 namespace kv8::test {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/calibration_report.h"
 #include "scalepack/scale_file.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "family/bind_model.h"
 #include "model/cpu/op_sizes.h"
 #include "model/forward.h"
 #include "support/golden.h"
@@ -27,8 +28,8 @@ const Checkpoint& BundledCheckpoint() {
 SequenceRunner::SequenceRunner(const RunnerOptions& options)
     : pool_(options.threads),
       ops_(*OrThrow(FindOps(options.backend))),
-      model_(OrThrow(
-          Model::Bind(BundledCheckpoint().config(), CheckpointSource(BundledCheckpoint())))),
+      model_(
+          OrThrow(BindModel(BundledCheckpoint().config(), CheckpointSource(BundledCheckpoint())))),
       scratch_(
           ops_.scratch(OpSizesOf(model_.spec, options.capacity, 1, options.capacity, pool_.size())),
           pool_.size()),

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/kv_cache.h"
 #include "model/cpu/cpu_steps.h"
-#include "model/model.h"
+#include "tensor/model_weights.h"
 
 namespace kv8::test {
 

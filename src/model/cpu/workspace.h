@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/aligned.h"
-#include "checkpoint/model_config.h"
 #include "ops/gdn.h"
 #include "ops/ple.h"
 #include "ops/qsa.h"
+#include "tensor/model_spec.h"
 #include "tensor/tensor_view.h"
 
 namespace kv8 {

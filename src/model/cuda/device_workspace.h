@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "checkpoint/model_config.h"
 #include "device/arena.h"
 #include "ops/cuda/choose_tokens.h"
 #include "ops/cuda/kv_observe.h"
 #include "ops/cuda/slots.h"
+#include "tensor/model_spec.h"
 
 namespace kv8::cuda {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/visit_weights.h"
+#include "tensor/visit_weights.h"
 
 namespace kv8::cuda {
 

@@ -6,8 +6,8 @@
 
 #include "device/arena.h"
 #include "device/device.h"
-#include "model/model.h"
 #include "ops/cuda/linear.h"
+#include "tensor/model_weights.h"
 
 namespace kv8::cuda {
 

@@ -2,6 +2,7 @@
 
 #include "ops/cpu/reference.h"
 #include "ops/cpu/reference_math.h"
+#include "ops/ple_hash.h"
 
 namespace kv8::reference {
 namespace {

@@ -1,4 +1,5 @@
 #include "ops/ple.h"
+#include "ops/ple_hash.h"
 
 #include <algorithm>
 #include <cmath>

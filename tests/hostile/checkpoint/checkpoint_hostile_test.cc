@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "support/temp_dir.h"
 
 namespace kv8 {

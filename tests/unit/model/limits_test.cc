@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "family/bind_model.h"
 #include "model/executor.h"
 #include "support/released_config.h"
 
@@ -106,7 +107,7 @@ TEST(Limits, EveryFieldBeyondItsLimitIsRefusedByName) {
 TEST(Limits, AnExecutorIsNotPlannedBeyondThem) {
   ModelSpec spec = test::ReleasedSpec();
   spec.gdn.conv_kernel = 3;
-  const Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
+  const Model model = BindModel(spec, ShapeSource(WeightFormat::kBf16)).value();
   const ExecutorLimits limits{
       .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kFp16, spec.KvLayers(false), 64)};
   EXPECT_TRUE(PlanExecutor(DeviceKind::kCpu, model, limits).ok());

@@ -1,6 +1,7 @@
 // Memory as planned, at the released dimensions, from a configuration alone.
 #include <gtest/gtest.h>
 
+#include "family/bind_model.h"
 #include "model/executor.h"
 #include "support/released_config.h"
 
@@ -17,7 +18,7 @@ void ExpectEqual(const ExecutorMemory& planned, const ExecutorMemory& taken) {
 
 TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
   const ModelSpec spec = test::ReleasedSpec();
-  const Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
+  const Model model = BindModel(spec, ShapeSource(WeightFormat::kBf16)).value();
   for (const bool with_draft : {false, true}) {
     ExecutorLimits limits{
         .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kFp16, spec.KvLayers(with_draft), 4096),
@@ -38,7 +39,7 @@ TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
 /// What the GPU will take is known without one.
 TEST(MemoryPlan, TheGpuPlansFromTheConfigurationAlone) {
   const ModelSpec spec = test::ReleasedSpec();
-  const Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
+  const Model model = BindModel(spec, ShapeSource(WeightFormat::kBf16)).value();
   ExecutorLimits limits{
       .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kE4M3, spec.KvLayers(true), 262144),
       .sequence_blocks = 4096,

@@ -9,6 +9,7 @@
 #include "support/exact_scratch.h"
 #include "support/op_scratch.h"
 #include "support/tolerance.h"
+#include "tensor/rope_frequencies.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/simd_targets_test_util.h"
 

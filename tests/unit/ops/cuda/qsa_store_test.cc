@@ -4,6 +4,7 @@
 
 #include "ops/cpu/reference.h"
 #include "support/tolerance.h"
+#include "tensor/rope_frequencies.h"
 #include "unit/ops/cuda/paged_batch.h"
 
 namespace kv8::cuda {

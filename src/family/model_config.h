@@ -21,4 +21,8 @@ namespace kv8 {
 /// what the forward pass depends on beside the weights.
 Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json* fields = nullptr);
 
+/// config.json of a checkpoint: with its directory, what a wrong path fails by first.
+/// Errors: those of CheckModelDirectory, ReadJsonFile and ReadModelSpec.
+Result<ModelSpec> LoadModelSpec(const std::filesystem::path& dir, Json* fields = nullptr);
+
 }  // namespace kv8

@@ -1,11 +1,12 @@
-#include "model/tensor_source.h"
+#include "family/tensor_source.h"
 
 #include <gtest/gtest.h>
 
-#include "model/model.h"
-#include "model/visit_weights.h"
+#include "family/bind_model.h"
+#include "family/checkpoint.h"
 #include "support/golden.h"
 #include "support/released_config.h"
+#include "tensor/visit_weights.h"
 
 namespace kv8 {
 namespace {
@@ -30,8 +31,8 @@ Bytes Count(ModelWeights& weights) {
 
 TEST(TensorSource, ShapesAloneHaveTheSizesOfACheckpoint) {
   const Checkpoint checkpoint = Checkpoint::Open(test::BundledModel()).value();
-  Model bound = Model::Bind(checkpoint.config(), CheckpointSource(checkpoint)).value();
-  Model shapes = Model::Bind(checkpoint.config(), ShapeSource(WeightFormat::kBf16)).value();
+  Model bound = BindModel(checkpoint.config(), CheckpointSource(checkpoint)).value();
+  Model shapes = BindModel(checkpoint.config(), ShapeSource(WeightFormat::kBf16)).value();
   const Bytes real = Count(bound.weights), planned = Count(shapes.weights);
   EXPECT_EQ(real.matrices, planned.matrices);
   EXPECT_EQ(real.values, planned.values);
@@ -41,7 +42,7 @@ TEST(TensorSource, ShapesAloneHaveTheSizesOfACheckpoint) {
 /// draft and a vision tower, which kv8 leaves out.
 TEST(TensorSource, TheReleasedModelIsCountedFromItsConfiguration) {
   const ModelSpec spec = test::ReleasedSpec();
-  Model model = Model::Bind(spec, ShapeSource(WeightFormat::kBf16)).value();
+  Model model = BindModel(spec, ShapeSource(WeightFormat::kBf16)).value();
   const Bytes bytes = Count(model.weights);
   EXPECT_EQ(spec.KvLayers(true), 13);
   EXPECT_EQ(spec.GdnLayers(), 36);

@@ -1,4 +1,4 @@
-#include "checkpoint/tensor_names.h"
+#include "family/tensor_names.h"
 
 #include <fmt/format.h>
 
@@ -6,28 +6,16 @@
 #include <array>
 #include <string_view>
 
+#include "checkpoint/tensor_types.h"
+
 namespace kv8 {
 namespace {
 
 constexpr std::string_view kDraftHead = "mtp.shared_head.head.";
 
-/// Leaves that only quantised checkpoints have: FP8 block, NVFP4, compressed-tensors, AWQ, GPTQ.
-constexpr std::array<std::string_view, 13> kQuantisedLeaves = {
-    "weight_scale",     "weight_scale_2",
-    "weight_scale_inv", "weight_global_scale",
-    "weight_packed",    "weight_zero_point",
-    "weight_shape",     "input_scale",
-    "qweight",          "qzeros",
-    "scales",           "g_idx",
-    "weight_g_idx"};
-
-constexpr std::array<std::string_view, 3> kIntegerBuffers = {
+/// The constants of the n-gram memory's hash.
+constexpr std::array<std::string_view, 3> kIntegerLeaves = {
     "layer_multipliers", "ngram_heads_offsets", "ngram_heads_vocab_sizes"};
-
-std::string_view Leaf(std::string_view name) {
-  const auto dot = name.rfind('.');
-  return dot == name.npos ? name : name.substr(dot + 1);
-}
 
 /// `name` with the leading `from` replaced by `to`; nullopt when it does not start so.
 std::optional<std::string> Replace(std::string_view name, std::string_view from,
@@ -42,8 +30,8 @@ std::string FoldPrefix(std::string_view name) {
   return std::string(name);
 }
 
-bool Contains(const auto& list, std::string_view item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
+bool IsDraftHeadCopy(std::string_view name) {
+  return FoldPrefix(name).starts_with(kDraftHead);
 }
 
 bool IsLayerId(std::string_view text) {
@@ -54,7 +42,7 @@ bool IsLayerId(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> CanonicalName(std::string_view name) {
-  const std::string_view leaf = Leaf(name);
+  const std::string_view leaf = LeafOf(name);
   if (leaf.starts_with("hashstats_") || leaf.starts_with("token_lookup")) return std::nullopt;
   if (name.starts_with("model.visual.") || name.starts_with("visual.")) return std::nullopt;
   const std::string folded = FoldPrefix(name);
@@ -62,18 +50,11 @@ std::optional<std::string> CanonicalName(std::string_view name) {
   return folded;
 }
 
-bool IsDraftHeadCopy(std::string_view name) {
-  return FoldPrefix(name).starts_with(kDraftHead);
-}
-
-std::string WhyUnsupported(std::string_view canonical_name, DType dtype) {
-  const std::string_view leaf = Leaf(canonical_name);
-  if (Contains(kQuantisedLeaves, leaf)) {
-    return "belongs to a quantised checkpoint; this build runs BF16, F16 and F32 weights";
-  }
-  if (IsPlainFloat(dtype)) return {};
-  if (dtype == DType::kI64 && Contains(kIntegerBuffers, leaf)) return {};
-  return fmt::format("has type {}; this build runs BF16, F16 and F32 weights", Name(dtype));
+const TensorNaming& Naming() {
+  static constexpr TensorNaming kNaming{.canonical = CanonicalName,
+                                        .is_head_copy = IsDraftHeadCopy,
+                                        .integer_leaves = kIntegerLeaves};
+  return kNaming;
 }
 
 std::optional<LayerVote> LayerVoteOf(std::string_view name) {
@@ -87,6 +68,20 @@ std::optional<LayerVote> LayerVoteOf(std::string_view name) {
   const auto id = name.substr(id_begin, name.size() - kSuffix.size() - id_begin);
   if (!IsLayerId(id)) return std::nullopt;
   return LayerVote{std::string(name.substr(0, id_begin)), std::string(id)};
+}
+
+KvTensorNames KvTensorNamesOf(std::string_view layer) {
+  return {.k_norm = fmt::format("{}.self_attn.k_norm.weight", layer),
+          .v_proj = fmt::format("{}.self_attn.v_proj.weight", layer),
+          .input_norm = fmt::format("{}.attn_hyper_connection.hc_norm.weight", layer)};
+}
+
+bool MakesKv(std::string_view canonical_name) {
+  constexpr std::string_view kSuffixes[] = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
+                                            ".self_attn.k_norm.weight"};
+  return std::ranges::any_of(kSuffixes, [canonical_name](std::string_view suffix) {
+    return canonical_name.ends_with(suffix);
+  });
 }
 
 }  // namespace kv8

@@ -1,4 +1,4 @@
-#include "checkpoint/model_config.h"
+#include "family/model_config.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,11 @@
 #include <array>
 #include <cmath>
 
+#include "base/file.h"
 #include "checkpoint/config_reader.h"
-#include "checkpoint/ple_config.h"
+#include "checkpoint/model_directory.h"
 #include "checkpoint/quantization_config.h"
+#include "family/ple_config.h"
 
 namespace kv8 {
 namespace {
@@ -24,6 +26,7 @@ constexpr int kMaxPositions = 1 << 26;
 constexpr int kMaxStreams = 16;
 constexpr int kMaxConvKernel = 64;
 constexpr double kMaxRopeTheta = 1e12;
+constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
 /// The KV cache is paged by 64 tokens, and a page holds whole selectable blocks.
 constexpr int kPageTokens = 64;
 
@@ -337,6 +340,13 @@ Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json
                           .rope_theta = *draft_theta};
   }
   return out;
+}
+
+Result<ModelSpec> LoadModelSpec(const std::filesystem::path& dir, Json* fields) {
+  KV8_RETURN_IF_ERROR(CheckModelDirectory(dir));
+  const std::filesystem::path path = dir / kConfigFile;
+  KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
+  return ReadModelSpec(json, path.string(), fields);
 }
 
 }  // namespace kv8

@@ -1,4 +1,4 @@
-#include "checkpoint/model_config.h"
+#include "family/model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "model/weights.h"
+#include "family/bind_model.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <functional>
 #include <initializer_list>
 
-#include "checkpoint/ple_constants.h"
-#include "ops/norm.h"
+#include "family/ple_constants.h"
+#include "tensor/rope_frequencies.h"
 
 namespace kv8 {
 namespace {
@@ -197,8 +197,9 @@ Result<MtpWeights> BindMtp(const Binder& at) {
 
 }  // namespace
 
-Result<ModelWeights> BindWeights(const ModelSpec& spec, const TensorSource& source) {
-  ModelWeights w;
+Result<Model> BindModel(const ModelSpec& spec, const TensorSource& source) {
+  Model model{.spec = spec, .weights = {}};
+  ModelWeights& w = model.weights;
   const Binder root(spec, source, w.vectors, "");
   const Binder text = root.Under("model");
   KV8_ASSIGN_OR_RETURN(w.embed, text.Matrix("embed_tokens.weight", {spec.vocab, spec.hidden}));
@@ -212,7 +213,7 @@ Result<ModelWeights> BindWeights(const ModelSpec& spec, const TensorSource& sour
   if (spec.draft) {
     KV8_ASSIGN_OR_RETURN(w.mtp, BindMtp(root.Under("mtp")));
   }
-  return w;
+  return model;
 }
 
 }  // namespace kv8

@@ -1,7 +1,7 @@
 // Weights that config.json knows nothing of: a sign that it belongs to another checkpoint.
 #pragma once
 
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 
 namespace kv8 {

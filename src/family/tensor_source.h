@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_files.h"
 #include "kv8/error.h"
 #include "tensor/weight.h"
 
@@ -24,11 +24,11 @@ class TensorSource {
 };
 
 /// The tensors of a checkpoint, which must outlive what is bound: matrices stay where it maps them.
-/// Errors: those of Checkpoint::Get; kCorrupt for a value of a vector that is not finite, naming
+/// Errors: those of TensorFiles::Get; kCorrupt for a value of a vector that is not finite, naming
 /// tensor and file.
 class CheckpointSource final : public TensorSource {
  public:
-  explicit CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  explicit CheckpointSource(const TensorFiles& checkpoint) : checkpoint_(checkpoint) {}
 
   Result<Weight> Matrix(const std::string& name,
                         std::span<const std::int64_t> shape) const override;
@@ -36,7 +36,7 @@ class CheckpointSource final : public TensorSource {
                                     std::span<const std::int64_t> shape) const override;
 
  private:
-  const Checkpoint& checkpoint_;
+  const TensorFiles& checkpoint_;
 };
 
 /// Sizes alone, every matrix in one format and without memory: what a model would take can be

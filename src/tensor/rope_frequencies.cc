@@ -1,6 +1,6 @@
-#include <cmath>
+#include "tensor/rope_frequencies.h"
 
-#include "ops/norm.h"
+#include <cmath>
 
 namespace kv8 {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "checkpoint/config_reader.h"
-#include "checkpoint/model_config.h"
+#include "family/model_config.h"
 
 namespace kv8 {
 

@@ -1,7 +1,7 @@
 // Every weight of a model, one after another: what copying, moving or counting them needs.
 #pragma once
 
-#include "model/weights.h"
+#include "tensor/model_weights.h"
 
 namespace kv8 {
 

@@ -1,4 +1,4 @@
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

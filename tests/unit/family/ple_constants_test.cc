@@ -1,4 +1,4 @@
-#include "checkpoint/ple_constants.h"
+#include "family/ple_constants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

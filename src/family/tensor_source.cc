@@ -1,4 +1,4 @@
-#include "model/tensor_source.h"
+#include "family/tensor_source.h"
 
 #include "checkpoint/finite.h"
 #include "checkpoint/read_floats.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/layer_check.h"
+#include "family/layer_check.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The stored constants and table pieces of the n-gram memory against the derived ones.
 #pragma once
 
-#include "checkpoint/checkpoint.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 
 namespace kv8 {

@@ -1,16 +1,11 @@
-// Weights of the whole model, bound to a checkpoint's tensors.
+// The model: what its configuration means, and its weights on one device.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "kv8/error.h"
-#include "model/tensor_source.h"
-#include "ops/gdn.h"
-#include "ops/hyper_connection.h"
-#include "ops/moe.h"
-#include "ops/ple.h"
+#include "tensor/layer_weights.h"
 #include "tensor/model_spec.h"
 #include "tensor/weight.h"
 
@@ -73,8 +68,10 @@ struct ModelWeights {
   std::vector<std::vector<float>> vectors;
 };
 
-/// Binds every tensor of the schema: matrices stay where the source has them, vectors (norms,
-/// gates, short convolutions) become FP32 once. Errors: those of the source.
-Result<ModelWeights> BindWeights(const ModelSpec& spec, const TensorSource& source);
+/// Source: docs/spec/numerics.md. S streams, H hidden, V vocabulary.
+struct Model {
+  ModelSpec spec;
+  ModelWeights weights;
+};
 
 }  // namespace kv8

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/dtype.h"
+#include "checkpoint/tensor_files.h"
 
 namespace kv8 {
 
@@ -15,12 +15,8 @@ namespace kv8 {
 /// with "hashstats_" or "token_lookup" (statistics that some exporters leave behind).
 std::optional<std::string> CanonicalName(std::string_view name);
 
-/// True for the draft's copy of the output head, which must equal the head.
-bool IsDraftHeadCopy(std::string_view name);
-
-/// Why a tensor of this (canonical) name and type cannot be used: it belongs to a quantised
-/// checkpoint or has a type that nothing in the model has. Empty when it can.
-std::string WhyUnsupported(std::string_view canonical_name, DType dtype);
+/// How the files of the family name their tensors.
+const TensorNaming& Naming();
 
 /// The layer prefix that one of the target's ".self_attn.k_proj.weight" names votes for, e.g.
 /// "model.language_model.layers.", and the layer id; nullopt for every other name.
@@ -29,5 +25,17 @@ struct LayerVote {
   std::string layer;
 };
 std::optional<LayerVote> LayerVoteOf(std::string_view name);
+
+/// Tensors that bound the keys and values of a layer.
+struct KvTensorNames {
+  std::string k_norm;
+  std::string v_proj;
+  std::string input_norm;  // of what v_proj multiplies
+};
+/// `layer` is the canonical start of the layer's names, "model.layers.7" or "mtp.layers.0".
+KvTensorNames KvTensorNamesOf(std::string_view layer);
+
+/// True for the tensors that K and V are made of: k_proj, v_proj, k_norm.
+bool MakesKv(std::string_view canonical_name);
 
 }  // namespace kv8

@@ -1,4 +1,4 @@
-#include "checkpoint/tensor_names.h"
+#include "family/tensor_names.h"
 
 #include <gtest/gtest.h>
 
@@ -21,27 +21,6 @@ TEST(CanonicalName, LeavesOutWhatIsNotPartOfTheTextModel) {
   EXPECT_EQ(CanonicalName("model.language_model.layers.1.ple.hashstats_hits"), std::nullopt);
   EXPECT_EQ(CanonicalName("model.layers.1.ple.ple_embedding.token_lookup_table"), std::nullopt);
   EXPECT_NE(CanonicalName("model.token_lookup.weight"), std::nullopt);
-}
-
-TEST(WhyUnsupported, NamesQuantisedTensors) {
-  for (const char* leaf : {"weight_scale", "weight_scale_inv", "weight_scale_2", "input_scale",
-                           "weight_packed", "qweight", "qzeros", "g_idx"}) {
-    const auto why = WhyUnsupported("model.layers.0.mlp.x." + std::string(leaf), DType::kF32);
-    EXPECT_NE(why.find("quantised"), why.npos) << leaf;
-  }
-  for (const DType type : {DType::kF8E4M3, DType::kU8, DType::kI32, DType::kI64, DType::kF64}) {
-    const auto why = WhyUnsupported("model.layers.0.mlp.gate.weight", type);
-    EXPECT_NE(why.find(Name(type)), why.npos);
-  }
-}
-
-TEST(WhyUnsupported, IsEmptyForWhatTheModelHas) {
-  for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
-    EXPECT_EQ(WhyUnsupported("model.layers.0.mlp.gate.weight", type), "");
-  }
-  EXPECT_EQ(WhyUnsupported("model.layers.3.self_attn.k_scale", DType::kF32), "");
-  EXPECT_EQ(WhyUnsupported("model.layers.3.self_attn.k_proj.output_scale", DType::kF32), "");
-  EXPECT_EQ(WhyUnsupported("model.layers.1.ple.ple_embedding.layer_multipliers", DType::kI64), "");
 }
 
 TEST(LayerVoteOf, SplitsAtTheFirstMarker) {

@@ -1,4 +1,4 @@
-#include "checkpoint/ple_config.h"
+#include "family/ple_config.h"
 
 #include <fmt/format.h>
 

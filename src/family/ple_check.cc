@@ -1,10 +1,10 @@
-#include "checkpoint/ple_check.h"
+#include "family/ple_check.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
-#include "checkpoint/ple_constants.h"
+#include "family/ple_constants.h"
 
 namespace kv8 {
 namespace {
