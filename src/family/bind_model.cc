@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 
+#include "family/matrix_part.h"
 #include "family/ple_constants.h"
 #include "tensor/rope_frequencies.h"
 
@@ -15,30 +16,43 @@ namespace {
 
 using Shape = std::initializer_list<std::int64_t>;
 
-/// Reads the tensors below one name prefix.
+/// Reads a rank's part of the tensors below one name prefix. Shapes are those of the checkpoint.
 class Binder {
  public:
-  /// Vectors are kept in `vectors`, whose own address must stay.
-  Binder(const ModelSpec& spec, const TensorSource& source,
-         std::vector<std::vector<float>>& vectors, std::string prefix)
-      : spec_(spec), source_(source), vectors_(vectors), prefix_(std::move(prefix)) {}
+  /// What has to be kept is kept in `into`, whose own address must stay.
+  Binder(const ModelSpec& spec, const Shard& shard, const TensorSource& source, ModelWeights& into,
+         std::string prefix)
+      : spec_(spec), shard_(shard), source_(source), into_(into), prefix_(std::move(prefix)) {}
 
   Binder Under(std::string_view part) const {
-    return Binder(spec_, source_, vectors_, fmt::format("{}{}.", prefix_, part));
+    return Binder(spec_, shard_, source_, into_, fmt::format("{}{}.", prefix_, part));
   }
+  /// Of the whole model.
   const ModelSpec& spec() const { return spec_; }
+  const Shard& shard() const { return shard_; }
 
-  /// A matrix [rows,cols]; a stack [e,rows,cols] counts as [e*rows,cols].
-  Result<Weight> Matrix(std::string_view name, Shape shape) const {
-    return source_.Matrix(fmt::format("{}{}", prefix_, name), {shape.begin(), shape.size()});
+  /// A matrix [rows,cols], or a part of it; a stack [e,rows,cols] counts as [e*rows,cols].
+  Result<Weight> Matrix(std::string_view name, Shape shape, const MatrixPart& part = {}) const {
+    const std::string full = fmt::format("{}{}", prefix_, name);
+    KV8_ASSIGN_OR_RETURN(const Weight whole, source_.Matrix(full, {shape.begin(), shape.size()}));
+    return TakePart(whole, part, full, into_.copies);
+  }
+  /// The rank's experts of a stack [experts,rows,cols].
+  Result<std::vector<Weight>> Experts(std::string_view name, Shape shape) const {
+    KV8_ASSIGN_OR_RETURN(const Weight stack, Matrix(name, shape));
+    const std::vector<Weight> all = ExpertsOf(stack, spec_.moe.experts);
+    const auto begin = all.begin() + shard_.experts.begin;
+    return std::vector<Weight>(begin, begin + shard_.experts.count);
   }
 
-  /// A small tensor as finite FP32 values, each changed by `map`.
+  /// A small tensor as finite FP32 values, each changed by `map`; of `rows` alone unless empty.
   template <class Map = std::identity>
-  Result<std::span<const float>> Vector(std::string_view name, Shape shape, Map map = {}) const {
+  Result<std::span<const float>> Vector(std::string_view name, Shape shape, Map map = {},
+                                        const std::vector<Range>& rows = {}) const {
     KV8_ASSIGN_OR_RETURN(
         std::vector<float> values,
         source_.Vector(fmt::format("{}{}", prefix_, name), {shape.begin(), shape.size()}));
+    if (!rows.empty()) values = RowsOf(values, std::ssize(values) / *shape.begin(), rows);
     std::ranges::transform(values, values.begin(), map);
     return Keep(std::move(values));
   }
@@ -49,13 +63,24 @@ class Binder {
   }
 
   std::span<const float> Keep(std::vector<float> values) const {
-    return vectors_.emplace_back(std::move(values));
+    return into_.vectors.emplace_back(std::move(values));
   }
 
  private:
+  static std::vector<float> RowsOf(const std::vector<float>& values, std::int64_t width,
+                                   const std::vector<Range>& rows) {
+    std::vector<float> part;
+    for (const Range& range : rows) {
+      const auto begin = values.begin() + range.begin * width;
+      part.insert(part.end(), begin, begin + range.count * width);
+    }
+    return part;
+  }
+
   const ModelSpec& spec_;
+  const Shard& shard_;
   const TensorSource& source_;
-  std::vector<std::vector<float>>& vectors_;
+  ModelWeights& into_;
   std::string prefix_;
 };
 
@@ -76,17 +101,31 @@ Result<GdnLayerWeights> BindGdn(const Binder& at) {
   const std::int64_t hidden = at.spec().hidden;
   const GdnConfig& g = at.spec().gdn;
   const std::int64_t channels = g.conv_channels();
-  const std::int64_t values = static_cast<std::int64_t>(g.value_heads) * g.value_dim;
+  const std::int64_t keys = std::int64_t{g.key_heads} * g.key_dim;
+  const std::int64_t values = std::int64_t{g.value_heads} * g.value_dim;
+  const Range key_rows = at.shard().key_heads.Times(g.key_dim);
+  const Range value_heads = at.shard().value_heads;
+  const Range value_rows = value_heads.Times(g.value_dim);
+  const std::vector<Range> qkv{key_rows,
+                               {keys + key_rows.begin, key_rows.count},
+                               {2 * keys + value_rows.begin, value_rows.count}};
   GdnLayerWeights w;
-  KV8_ASSIGN_OR_RETURN(w.qkv, at.Matrix("in_proj_qkv.weight", {channels, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.z, at.Matrix("in_proj_z.weight", {values, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.b, at.Matrix("in_proj_b.weight", {g.value_heads, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.a, at.Matrix("in_proj_a.weight", {g.value_heads, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.out, at.Matrix("out_proj.weight", {hidden, values}));
-  KV8_ASSIGN_OR_RETURN(w.core.conv, at.Vector("conv1d.weight", {channels, 1, g.conv_kernel}));
-  KV8_ASSIGN_OR_RETURN(w.core.decay,
-                       at.Vector("A_log", {g.value_heads}, [](float a) { return -std::exp(a); }));
-  KV8_ASSIGN_OR_RETURN(w.core.dt_bias, at.Vector("dt_bias", {g.value_heads}));
+  KV8_ASSIGN_OR_RETURN(w.qkv, at.Matrix("in_proj_qkv.weight", {channels, hidden}, {.rows = qkv}));
+  KV8_ASSIGN_OR_RETURN(w.z,
+                       at.Matrix("in_proj_z.weight", {values, hidden}, {.rows = {value_rows}}));
+  KV8_ASSIGN_OR_RETURN(
+      w.b, at.Matrix("in_proj_b.weight", {g.value_heads, hidden}, {.rows = {value_heads}}));
+  KV8_ASSIGN_OR_RETURN(
+      w.a, at.Matrix("in_proj_a.weight", {g.value_heads, hidden}, {.rows = {value_heads}}));
+  KV8_ASSIGN_OR_RETURN(w.out,
+                       at.Matrix("out_proj.weight", {hidden, values}, {.columns = value_rows}));
+  KV8_ASSIGN_OR_RETURN(
+      w.core.conv, at.Vector("conv1d.weight", {channels, 1, g.conv_kernel}, std::identity(), qkv));
+  KV8_ASSIGN_OR_RETURN(
+      w.core.decay,
+      at.Vector("A_log", {g.value_heads}, [](float a) { return -std::exp(a); }, {value_heads}));
+  KV8_ASSIGN_OR_RETURN(w.core.dt_bias,
+                       at.Vector("dt_bias", {g.value_heads}, std::identity(), {value_heads}));
   KV8_ASSIGN_OR_RETURN(w.core.norm, at.Vector("norm.weight", {g.value_dim}));
   return w;
 }
@@ -94,13 +133,16 @@ Result<GdnLayerWeights> BindGdn(const Binder& at) {
 Result<QsaLayerWeights> BindQsa(const Binder& at, double rope_theta) {
   const std::int64_t hidden = at.spec().hidden;
   const QsaConfig& q = at.spec().qsa;
-  const std::int64_t query = static_cast<std::int64_t>(q.query_heads) * q.head_dim;
-  const std::int64_t kv = static_cast<std::int64_t>(q.kv_heads) * q.head_dim;
+  const std::int64_t query = std::int64_t{q.query_heads} * q.head_dim;
+  const std::int64_t kv = std::int64_t{q.kv_heads} * q.head_dim;
+  const Range query_rows = at.shard().query_heads.Times(q.head_dim);
+  const Range kv_rows = at.shard().kv_heads.Times(q.head_dim);
   QsaLayerWeights w;
-  KV8_ASSIGN_OR_RETURN(w.q, at.Matrix("q_proj.weight", {2 * query, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.k, at.Matrix("k_proj.weight", {kv, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.v, at.Matrix("v_proj.weight", {kv, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.out, at.Matrix("o_proj.weight", {hidden, query}));
+  KV8_ASSIGN_OR_RETURN(
+      w.q, at.Matrix("q_proj.weight", {2 * query, hidden}, {.rows = {query_rows.Times(2)}}));
+  KV8_ASSIGN_OR_RETURN(w.k, at.Matrix("k_proj.weight", {kv, hidden}, {.rows = {kv_rows}}));
+  KV8_ASSIGN_OR_RETURN(w.v, at.Matrix("v_proj.weight", {kv, hidden}, {.rows = {kv_rows}}));
+  KV8_ASSIGN_OR_RETURN(w.out, at.Matrix("o_proj.weight", {hidden, query}, {.columns = query_rows}));
   KV8_ASSIGN_OR_RETURN(w.q_gain, at.Gain("q_norm.weight", q.head_dim));
   KV8_ASSIGN_OR_RETURN(w.k_gain, at.Gain("k_norm.weight", q.head_dim));
   const std::int64_t index_rows = static_cast<std::int64_t>(q.index_heads + 1) * q.index_dim;
@@ -114,20 +156,21 @@ Result<QsaLayerWeights> BindQsa(const Binder& at, double rope_theta) {
 Result<MoeWeights> BindMoe(const Binder& at) {
   const std::int64_t hidden = at.spec().hidden;
   const MoeConfig& m = at.spec().moe;
+  const Range width = at.shard().shared_expert;
   MoeWeights w;
   KV8_ASSIGN_OR_RETURN(w.router, at.Matrix("gate.weight", {m.experts, hidden}));
-  KV8_ASSIGN_OR_RETURN(const Weight gate_up,
-                       at.Matrix("experts.gate_up_proj", {m.experts, 2 * m.expert_dim, hidden}));
-  w.gate_up = ExpertsOf(gate_up, m.experts);
-  KV8_ASSIGN_OR_RETURN(const Weight down,
-                       at.Matrix("experts.down_proj", {m.experts, hidden, m.expert_dim}));
-  w.down = ExpertsOf(down, m.experts);
+  KV8_ASSIGN_OR_RETURN(w.gate_up,
+                       at.Experts("experts.gate_up_proj", {m.experts, 2 * m.expert_dim, hidden}));
+  KV8_ASSIGN_OR_RETURN(w.down, at.Experts("experts.down_proj", {m.experts, hidden, m.expert_dim}));
   KV8_ASSIGN_OR_RETURN(w.shared_gate_proj,
-                       at.Matrix("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.shared_up_proj,
-                       at.Matrix("shared_expert.up_proj.weight", {m.shared_expert_dim, hidden}));
+                       at.Matrix("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden},
+                                 {.rows = {width}}));
+  KV8_ASSIGN_OR_RETURN(
+      w.shared_up_proj,
+      at.Matrix("shared_expert.up_proj.weight", {m.shared_expert_dim, hidden}, {.rows = {width}}));
   KV8_ASSIGN_OR_RETURN(w.shared_down_proj,
-                       at.Matrix("shared_expert.down_proj.weight", {hidden, m.shared_expert_dim}));
+                       at.Matrix("shared_expert.down_proj.weight", {hidden, m.shared_expert_dim},
+                                 {.columns = width}));
   KV8_ASSIGN_OR_RETURN(w.shared_gate, at.Matrix("shared_expert_gate.weight", {1, hidden}));
   return w;
 }
@@ -150,7 +193,8 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   w.hash = HashOf(c, constants);
   const std::int64_t shard_rows = constants.padded_rows / p.parts;
   const Binder table = at.Under("ple_embedding").Under("ngram_embedding");
-  for (int part = 0; part < p.parts; ++part) {
+  const Range parts = at.shard().table_parts;
+  for (std::int64_t part = parts.begin; part < parts.end(); ++part) {
     KV8_ASSIGN_OR_RETURN(Weight shard, table.Matrix(fmt::format("shard_{}.weight", part),
                                                     {shard_rows, p.head_dim()}));
     w.shards.push_back(shard);
@@ -164,7 +208,8 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   return w;
 }
 
-Result<LayerWeights> BindLayer(const Binder& at, const LayerSpec& spec) {
+/// `spec` is the layer's as the rank sees it, `ple_layer` its place in the whole model.
+Result<LayerWeights> BindLayer(const Binder& at, const LayerSpec& spec, int ple_layer) {
   LayerWeights w{.spec = spec};
   KV8_ASSIGN_OR_RETURN(w.attention_connection,
                        BindHyperConnection(at.Under("attn_hyper_connection"), true));
@@ -176,13 +221,13 @@ Result<LayerWeights> BindLayer(const Binder& at, const LayerSpec& spec) {
   } else {
     KV8_ASSIGN_OR_RETURN(w.qsa, BindQsa(at.Under("self_attn"), spec.rope_theta));
   }
-  if (spec.ple_layer >= 0) {
-    KV8_ASSIGN_OR_RETURN(w.ple, BindPle(at.Under("ple"), spec.ple_layer));
+  if (ple_layer >= 0) {
+    KV8_ASSIGN_OR_RETURN(w.ple, BindPle(at.Under("ple"), ple_layer));
   }
   return w;
 }
 
-Result<MtpWeights> BindMtp(const Binder& at) {
+Result<MtpWeights> BindMtp(const Binder& at, const LayerSpec& draft) {
   const ModelSpec& c = at.spec();
   MtpWeights w;
   KV8_ASSIGN_OR_RETURN(w.embedding_projection,
@@ -190,30 +235,41 @@ Result<MtpWeights> BindMtp(const Binder& at) {
   KV8_ASSIGN_OR_RETURN(w.hidden_projection, at.Matrix("fc_hidden.weight", {c.hidden, c.hidden}));
   KV8_ASSIGN_OR_RETURN(w.embedding_gain, at.Gain("pre_fc_norm_embedding.weight", c.hidden));
   KV8_ASSIGN_OR_RETURN(w.hidden_gain, at.Gain("pre_fc_norm_hidden.weight", c.stream_width()));
-  KV8_ASSIGN_OR_RETURN(w.layer, BindLayer(at.Under("layers.0"), *c.draft));
+  KV8_ASSIGN_OR_RETURN(w.layer, BindLayer(at.Under("layers.0"), draft, draft.ple_layer));
   KV8_ASSIGN_OR_RETURN(w.mixer, BindHyperConnection(at.Under("hyper_connection_mixer"), false));
   return w;
 }
 
 }  // namespace
 
-Result<Model> BindModel(const ModelSpec& spec, const TensorSource& source) {
-  Model model{.spec = spec, .weights = {}};
+Result<Model> BindModel(const ModelSpec& spec, const TensorSource& source, const Shard& shard) {
+  Model model{.spec = SpecOf(spec, shard), .weights = {}};
+  const ModelSpec& own = model.spec;
   ModelWeights& w = model.weights;
-  const Binder root(spec, source, w.vectors, "");
+  const Binder root(spec, shard, source, w, "");
   const Binder text = root.Under("model");
-  KV8_ASSIGN_OR_RETURN(w.embed, text.Matrix("embed_tokens.weight", {spec.vocab, spec.hidden}));
-  KV8_ASSIGN_OR_RETURN(w.lm_head, root.Matrix("lm_head.weight", {spec.vocab, spec.hidden}));
-  for (const LayerSpec& layer : spec.layers) {
+  const MatrixPart vocab{.rows = {shard.vocab}};
+  if (shard.first || own.draft) {
+    KV8_ASSIGN_OR_RETURN(w.embed,
+                         text.Matrix("embed_tokens.weight", {spec.vocab, spec.hidden}, vocab));
+  }
+  for (const LayerSpec& layer : own.layers) {
     const Binder at = text.Under("layers").Under(std::to_string(layer.number));
-    KV8_ASSIGN_OR_RETURN(LayerWeights weights, BindLayer(at, layer));
+    const int ple_layer = spec.layers[static_cast<std::size_t>(layer.number)].ple_layer;
+    KV8_ASSIGN_OR_RETURN(LayerWeights weights, BindLayer(at, layer, ple_layer));
     w.layers.push_back(std::move(weights));
   }
+  if (!shard.last) return model;
+  KV8_ASSIGN_OR_RETURN(w.lm_head, root.Matrix("lm_head.weight", {spec.vocab, spec.hidden}, vocab));
   KV8_ASSIGN_OR_RETURN(w.mixer, BindHyperConnection(text.Under("hyper_connection_mixer"), false));
-  if (spec.draft) {
-    KV8_ASSIGN_OR_RETURN(w.mtp, BindMtp(root.Under("mtp")));
+  if (own.draft) {
+    KV8_ASSIGN_OR_RETURN(w.mtp, BindMtp(root.Under("mtp"), *own.draft));
   }
   return model;
+}
+
+Result<Model> BindModel(const ModelSpec& spec, const TensorSource& source) {
+  return BindModel(spec, source, WholeModel(spec));
 }
 
 }  // namespace kv8

@@ -63,7 +63,7 @@ struct ModelSpec {
     for (const LayerSpec& layer : layers) {
       if (layer.kv_layer == kv_layer) return layer.number;
     }
-    return layer_count();
+    return draft ? draft->number : layer_count();
   }
 };
 

@@ -1,6 +1,8 @@
 // The model: what its configuration means, and its weights on one device.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -59,13 +61,15 @@ struct MtpWeights {
 /// Every weight of a model, as one device has it: matrices and vectors lie in that device's memory.
 /// Movable: what is pointed to stays.
 struct ModelWeights {
-  Weight embed;    // [V,H]
-  Weight lm_head;  // [V,H]
+  Weight embed;    // [V,H]; empty in a stage of a pipeline that embeds nothing
+  Weight lm_head;  // [V,H]; of the last stage, as is the mixer
   std::vector<LayerWeights> layers;
   HyperConnectionWeights mixer;
   std::optional<MtpWeights> mtp;
   /// The vectors themselves, of weights in host memory.
   std::vector<std::vector<float>> vectors;
+  /// Parts of matrices that are no run of whole rows in the checkpoint.
+  std::vector<std::shared_ptr<const std::byte[]>> copies;
 };
 
 /// Source: docs/spec/numerics.md. S streams, H hidden, V vocabulary.

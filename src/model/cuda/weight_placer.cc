@@ -70,6 +70,7 @@ Result<DeviceWeights> WeightPlacer::Place(const Model& model, bool with_draft) {
   shard_lists_.clear();
   DeviceWeights placed{.weights = model.weights, .ple_tables = {}};
   placed.weights.vectors.clear();
+  placed.weights.copies.clear();
   if (!with_draft) placed.weights.mtp.reset();
   WeightVisit<WeightPlacer>{*this}(placed.weights);
   for (std::size_t i = 0; i < placed.weights.layers.size(); ++i) {
