@@ -157,7 +157,7 @@ def report(results, architectures):
         "# What each kernel takes",
         "",
         "Written by `scripts/compile_device.py --report`; CUDA 12.9. Per architecture: registers per",
-        "thread / spilled bytes / stack bytes. Shared memory is static, bytes per block.",
+        "thread / spilled bytes / stack bytes. Shared memory is static, bytes per thread block.",
         "",
         "| kernel | shared | " + " | ".join(f"sm_{arch}" for arch in architectures) + " |",
         "| --- | --- | " + " | ".join("---" for _ in architectures) + " |",

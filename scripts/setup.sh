@@ -4,7 +4,7 @@
 #   scripts/setup.sh            what building and running kv8 takes
 #   scripts/setup.sh --dev      also what its tests, checks and fuzz targets take
 #   scripts/setup.sh --python   also a virtual environment, .venv/, for the differential tests
-#   scripts/setup.sh --browser  as --dev, and Chromium (400 MB) for the tests of the server's page
+#   scripts/setup.sh --browser  as --dev, and Chromium (400 MB) for the tests of the server's status page
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

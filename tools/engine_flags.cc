@@ -147,9 +147,9 @@ Json KvCacheJson(const KvCacheInfo& info) {
                       {"flushed_v", layer.flushed_v}});
   }
   return {{"dtype", KvDTypeName(info.dtype)},
-          {"block_tokens", info.block_tokens},
+          {"page_tokens", info.page_tokens},
           {"bytes_per_token", info.bytes_per_token},
-          {"blocks", info.blocks},
+          {"pages", info.pages},
           {"bytes", info.bytes},
           {"index_bytes", info.index_bytes},
           {"state_bytes", info.state_bytes},

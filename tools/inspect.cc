@@ -124,8 +124,8 @@ Json ToJson(const QsaConfig& qsa) {
           {"rope_theta", qsa.rope_theta},
           {"index_heads", qsa.index_heads},
           {"index_dim", qsa.index_dim},
-          {"block_tokens", qsa.block_tokens},
-          {"budget_tokens", qsa.budget_blocks * qsa.block_tokens}};
+          {"selection_block_tokens", qsa.selection_block_tokens},
+          {"budget_tokens", qsa.budget_selection_blocks * qsa.selection_block_tokens}};
 }
 
 Json ToJson(const MoeConfig& moe) {
@@ -221,12 +221,13 @@ std::string ModelText(const ModelSpec& c) {
   std::string out = fmt::format(
       "model\n  {} layers of width {} in {} streams, vocabulary {}, up to {} tokens\n"
       "  {} linear-attention layers, {} full-attention layers ({})\n"
-      "  attention: {} query heads, {} K/V heads of {}; selects {} tokens in blocks of {}\n"
+      "  attention: {} query heads, {} K/V heads of {}; selects {} tokens in selection blocks of "
+      "{}\n"
       "  experts: {}, {} per token, and one shared\n",
       c.layer_count(), c.hidden, c.streams, c.vocab, c.max_positions, c.GdnLayers(), qsa.size(),
       fmt::join(qsa, ", "), c.qsa.query_heads, c.qsa.kv_heads, c.qsa.head_dim,
-      c.qsa.budget_blocks * c.qsa.block_tokens, c.qsa.block_tokens, c.moe.experts,
-      c.moe.experts_per_token);
+      c.qsa.budget_selection_blocks * c.qsa.selection_block_tokens, c.qsa.selection_block_tokens,
+      c.moe.experts, c.moe.experts_per_token);
   if (c.ple) out += fmt::format("  n-gram memory in layers {}\n", fmt::join(c.ple->layers, ", "));
   return out + fmt::format("  draft head: {}\n", c.draft ? "yes" : "no");
 }

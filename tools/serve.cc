@@ -186,7 +186,7 @@ void AddAddressFlags(CLI::App& app, ServeOptions& options) {
       ->check(NotEmpty());
   app.add_option("--tls-key", http.tls_key, "Private key, PEM")->check(NotEmpty());
   app.add_option("--cors-origin", http.cors_origin,
-                 "Origin whose pages may call this server; * for any");
+                 "Origin whose web pages may call this server; * for any");
   app.add_option("--allowed-host", http.allowed_hosts,
                  "Name that requests may use for this server, beside localhost and addresses; may "
                  "be repeated; * for any. Checked without a key, or when given");

@@ -34,7 +34,7 @@ BENCHMARK_CAPTURE(Prefill, e4m3, KvDType::kE4M3)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
-/// A prompt whose beginning is cached: everything but what follows the last block boundary.
+/// A prompt whose beginning is cached: everything but what follows the last page boundary.
 void PrefixHit(benchmark::State& state, int drafts) {
   EngineOptions options;
   options.max_model_len = state.range(0) + 1;

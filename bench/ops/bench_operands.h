@@ -38,8 +38,8 @@ inline QsaConfig BundledQsa() {
   config.rotary_dim = 16;
   config.index_heads = 4;
   config.index_dim = 64;
-  config.block_tokens = 4;
-  config.budget_blocks = 64;
+  config.selection_block_tokens = 4;
+  config.budget_selection_blocks = 64;
   return config;
 }
 

@@ -1,4 +1,4 @@
-// Block selection and sparse attention at the bundled model's dimensions.
+// Choice of selection blocks and sparse attention at the bundled model's dimensions.
 //
 // Arguments: rows, context, threads. "macs_per_thread": multiply-adds per second and thread; the
 // machine's bound is in docs/kernels/sparse_attention.md.
@@ -18,11 +18,12 @@ namespace {
 struct Pages {
   Pages(const QsaConfig& config, KvDType dtype, std::int64_t tokens)
       : kv{dtype, config.kv_heads, config.head_dim},
-        index{dtype == KvDType::kFp32, kBlockTokens / config.block_tokens, config.index_dim} {
-    const std::int64_t count = tokens / kBlockTokens + 1;
-    for (std::int64_t i = 0; i < count; ++i) blocks.push_back(static_cast<BlockId>(i));
-    kv_pool.resize(static_cast<std::size_t>(count * kv.block_bytes()));
-    index_pool.resize(static_cast<std::size_t>(count * index.block_bytes()));
+        index{dtype == KvDType::kFp32, kPageTokens / config.selection_block_tokens,
+              config.index_dim} {
+    const std::int64_t count = tokens / kPageTokens + 1;
+    for (std::int64_t i = 0; i < count; ++i) table.push_back(static_cast<PageId>(i));
+    kv_pool.resize(static_cast<std::size_t>(count * kv.page_bytes()));
+    index_pool.resize(static_cast<std::size_t>(count * index.page_bytes()));
     Fill(kv_pool, dtype, 1);
     Fill(index_pool, index.fp32 ? KvDType::kFp32 : KvDType::kFp16, 2);
   }
@@ -39,14 +40,14 @@ struct Pages {
     return {0,
             rows,
             first,
-            {kv_pool.data(), kv, blocks, 0.03f, 0.03f},
-            {index_pool.data(), index, blocks},
+            {kv_pool.data(), kv, table, 0.03f, 0.03f},
+            {index_pool.data(), index, table},
             {}};
   }
 
   KvLayout kv;
   IndexLayout index;
-  std::vector<BlockId> blocks;
+  std::vector<PageId> table;
   std::vector<std::byte> kv_pool, index_pool;
 };
 
@@ -57,7 +58,7 @@ void BM_SelectBlocks(benchmark::State& state) {
   const QsaSlice slice = pages.Slice(rows, tokens - rows);
   const std::int64_t width = std::int64_t{config.index_heads} * config.index_dim;
   const std::vector<float> iq = RandomOperand(rows * width, 3);
-  std::vector<std::int32_t> blocks(static_cast<std::size_t>(rows * config.budget_blocks));
+  std::vector<std::int32_t> blocks(static_cast<std::size_t>(rows * config.budget_selection_blocks));
   std::vector<std::int32_t> counts(static_cast<std::size_t>(rows));
   ThreadPool pool(static_cast<int>(state.range(2)));
   for (auto _ : state) {
@@ -86,11 +87,11 @@ void RunAttention(benchmark::State& state, KvDType dtype) {
   const std::vector<float> gate = RandomOperand(rows * width, 4);
   std::vector<std::int32_t> blocks, counts;
   for (std::int64_t t = 0; t < rows; ++t) {  // evenly spread
-    const std::int64_t complete = (tokens - rows + t + 1) / config.block_tokens;
-    for (std::int64_t i = 0; i < config.budget_blocks; ++i) {
-      blocks.push_back(static_cast<std::int32_t>(i * complete / config.budget_blocks));
+    const std::int64_t complete = (tokens - rows + t + 1) / config.selection_block_tokens;
+    for (std::int64_t i = 0; i < config.budget_selection_blocks; ++i) {
+      blocks.push_back(static_cast<std::int32_t>(i * complete / config.budget_selection_blocks));
     }
-    counts.push_back(config.budget_blocks);
+    counts.push_back(config.budget_selection_blocks);
   }
   std::vector<float> out(static_cast<std::size_t>(rows * width)), expected = out;
   ThreadPool pool(static_cast<int>(state.range(2)));

@@ -19,8 +19,8 @@ namespace kv8 {
 
 class Tokenizer;
 
-/// Tokens in one block of the K/V cache; prefill chunks are multiples of it.
-inline constexpr std::int64_t kKvBlockTokens = 64;
+/// Tokens in one page of the K/V cache; prefill chunks are multiples of it.
+inline constexpr std::int64_t kKvPageTokens = 64;
 
 /// How the draft head chooses when the request is sampled; greedy requests always draft greedily.
 enum class DraftSampling {
@@ -48,15 +48,15 @@ struct EngineOptions {
   std::int64_t max_model_len = 0;  // prompt and output of one request; 0: the checkpoint's limit
   int max_num_seqs = 1;            // sequences that run at once
   /// Bytes for the K/V and index pools; absent: room for max_num_seqs sequences of max_model_len,
-  /// and a block more for each where a prefix hit beside a draft head needs a copy.
+  /// and a page more for each where a prefix hit beside a draft head needs a copy.
   std::optional<std::int64_t> kv_memory;
   std::int64_t prefill_chunk = 512;  // most prompt tokens of one request in a step
 
   /// Bytes of host memory for recurrent states at points of earlier prompts; 0: no prefix cache,
-  /// and only the choices of one request share their prompt. Blocks of earlier prompts stay in the
+  /// and only the choices of one request share their prompt. Pages of earlier prompts stay in the
   /// pools as long as nobody needs them.
   std::int64_t prefix_cache_memory = 0;
-  /// Shares blocks that were written while generating too: the next turn of a conversation then
+  /// Shares pages that were written while generating too: the next turn of a conversation then
   /// finds the answer, not the prompt alone. Decode kernels round differently than prefill does, so
   /// such a hit is not bit-identical to a cold run; without it every hit is.
   bool cache_generated = false;
@@ -81,22 +81,22 @@ struct KvCacheInfo {
     std::uint64_t flushed_v = 0;
   };
   KvDType dtype = KvDType::kFp16;
-  std::int64_t block_tokens = kKvBlockTokens;
+  std::int64_t page_tokens = kKvPageTokens;
   std::int64_t bytes_per_token = 0;  // K and V, all layers
-  std::int64_t blocks = 0;           // per layer
-  std::int64_t free_blocks = 0;
-  std::int64_t cached_blocks = 0;  // of earlier prompts; those that nobody uses can be had at once
-  std::int64_t bytes = 0;          // of the K/V pools
-  std::int64_t index_bytes = 0;    // of the index pools
-  std::int64_t state_bytes = 0;    // recurrent state of one sequence
-  std::string scale_pack_id;       // empty without kE4M3
+  std::int64_t pages = 0;            // per layer
+  std::int64_t free_pages = 0;
+  std::int64_t cached_pages = 0;  // of earlier prompts; those that nobody uses can be had at once
+  std::int64_t bytes = 0;         // of the K/V pools
+  std::int64_t index_bytes = 0;   // of the index pools
+  std::int64_t state_bytes = 0;   // recurrent state of one sequence
+  std::string scale_pack_id;      // empty without kE4M3
   WeightsBinding weights_binding = WeightsBinding::kNone;
   std::vector<std::string> accepted_lineage;  // names of what differs; see EngineOptions
   std::vector<Layer> layers;
 };
 
-/// Who holds one block of the pools.
-struct KvBlockInfo {
+/// Who holds one page of the pools.
+struct KvPageInfo {
   int holders = 0;                  // 0: free
   bool cached = false;              // one of them is the prefix cache
   std::vector<RequestId> requests;  // the others, ascending
@@ -106,7 +106,7 @@ struct KvBlockInfo {
 /// but `snapshots` and `preempted` is taken at once and lies in memory of the device that the model
 /// runs on; these two lie in host memory and are the most that is ever taken.
 struct MemoryPlan {
-  std::int64_t blocks = 0;    // per layer
+  std::int64_t pages = 0;     // per layer
   std::int64_t kv = 0;        // K and V of the target's layers
   std::int64_t index = 0;     // compressed index keys of the target's layers
   std::int64_t draft_kv = 0;  // the same of the draft layer
@@ -184,8 +184,8 @@ class Engine {
   const ModelInfo& model() const;
   const MemoryPlan& memory() const;
   KvCacheInfo kv_cache() const;
-  /// Every block of the pools, by number. Preempted requests hold none.
-  std::vector<KvBlockInfo> pool_map() const;
+  /// Every page of the pools, by number. Preempted requests hold none.
+  std::vector<KvPageInfo> pool_map() const;
   EngineStatistics statistics() const;
 
  private:

@@ -35,13 +35,13 @@ struct EngineStatistics {
   std::uint64_t prefix_lookups = 0;        // prompts looked up in the prefix cache
   std::uint64_t prefix_lookup_tokens = 0;  // of those prompts
   std::uint64_t prefix_hits = 0;           // of these, how many found a usable beginning
-  std::uint64_t prefix_hit_blocks = 0;
+  std::uint64_t prefix_hit_pages = 0;
   std::uint64_t prefix_snapshots = 0;  // recurrent states kept now
 
-  // The K/V pools now; blocks per layer.
-  std::uint64_t blocks = 0;
-  std::uint64_t free_blocks = 0;
-  std::uint64_t cached_blocks = 0;     // held by the prefix cache, alone or not
+  // The K/V pools now; pages per layer.
+  std::uint64_t pages = 0;
+  std::uint64_t free_pages = 0;
+  std::uint64_t cached_pages = 0;      // held by the prefix cache, alone or not
   std::uint64_t saturated_values = 0;  // clipped so far, all layers, K and V
   std::uint64_t flushed_values = 0;    // stored as 0 though they were not
 

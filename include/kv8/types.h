@@ -42,7 +42,7 @@ constexpr std::string_view Name(WeightsBinding binding) {
 /// Where the model runs.
 enum class DeviceKind { kCpu, kCuda };
 
-/// The two halves of the cache. The values are the order inside a block.
+/// The two halves of the cache. The values are the order inside a page.
 enum class KvSide : int { kKey = 0, kValue = 1 };
 
 }  // namespace kv8

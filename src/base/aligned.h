@@ -26,7 +26,7 @@ struct AlignedAllocator {
   friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
 };
 
-/// For what kernels read and write: large blocks of the heap begin 16 bytes after a line, where
+/// For what kernels read and write: large pieces of the heap begin 16 bytes after a line, where
 /// every second AVX vector would lie across two of them.
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;

@@ -169,7 +169,7 @@ class Run {
         KvCachePlan::ForTokens(model_.spec.qsa, dtype, model_.spec.KvLayers(/*with_draft=*/true),
                                Limits().document_tokens);
     ExecutorLimits limits{.cache = cache,
-                          .sequence_blocks = cache.blocks,
+                          .sequence_pages = cache.pages,
                           .max_rows = DocumentRunner::kChunkTokens,
                           .threads = inputs_.threads,
                           .with_draft = inputs_.model.with_draft(),
@@ -177,7 +177,7 @@ class Run {
                           .observe_kv = observe_kv,
                           .backend = inputs_.backend};
     KV8_ASSIGN_OR_RETURN(auto executor, CreateExecutor(inputs_.device, model_, limits));
-    return DocumentRunner(std::move(executor), cache.blocks, inputs_.model.with_draft());
+    return DocumentRunner(std::move(executor), cache.pages, inputs_.model.with_draft());
   }
 
   Result<void> MeasureRanges() {

@@ -22,8 +22,8 @@ class DocumentRunner {
   static constexpr std::int64_t kChunkTokens = 512;
 
   /// `executor` was built for at least one slot, kChunkTokens rows and the longest document;
-  /// `blocks` are those of its pools.
-  DocumentRunner(std::unique_ptr<Executor> executor, std::int64_t blocks, bool with_draft);
+  /// `pages` are those of its pools.
+  DocumentRunner(std::unique_ptr<Executor> executor, std::int64_t pages, bool with_draft);
 
   /// Runs `ids` from an empty sequence: every row of the target, and of the draft head all rows but
   /// the last, which has no next token to pair with. False when `on_chunk` stopped it.
@@ -34,7 +34,7 @@ class DocumentRunner {
 
  private:
   std::unique_ptr<Executor> executor_;
-  std::vector<BlockId> blocks_;        // the whole pool, in order
+  std::vector<PageId> pages_;          // the whole pool, in order
   std::vector<std::int64_t> sources_;  // 0, 1, 2, ...
   bool with_draft_;
 };

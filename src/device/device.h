@@ -21,7 +21,7 @@ struct DeviceInfo {
   std::string name;
   int architecture = 0;  // 10 * major + minor of the compute capability: 70, 75, 80, 86, 89, 90
   int multiprocessors = 0;
-  int block_shared_bytes = 0;  // shared memory that one block may have at most
+  int max_shared_bytes = 0;  // that one thread block may have
   std::int64_t memory_bytes = 0;
   int driver_version = 0;  // 1000 * major + 10 * minor of the newest toolkit that the driver knows
 };
@@ -31,7 +31,7 @@ struct DeviceMemoryInfo {
   std::int64_t total_bytes = 0;
 };
 
-/// Device memory or page-locked host memory. Move-only; frees itself. Must not outlive its Device.
+/// Device memory or pinned host memory. Move-only; frees itself. Must not outlive its Device.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -121,12 +121,12 @@ class DeviceModule {
   int driver_version_ = 0;
 };
 
-/// Threads of one launch.
+/// Thread blocks of one launch.
 struct LaunchShape {
   std::int64_t grid_x = 1;
   std::int64_t grid_y = 1;  // at most 65535
   std::int64_t grid_z = 1;  // at most 65535
-  int block = 1;
+  int threads = 1;          // of each thread block
   int shared_bytes = 0;
 };
 
@@ -180,7 +180,7 @@ class Device {
   /// `purpose` is named when there is too little: kResourceExhausted with requested, free and total
   /// bytes.
   Result<DeviceMemory> Allocate(std::int64_t bytes, std::string_view purpose);
-  /// Page-locked host memory: copies from and to it run beside other work.
+  /// Pinned host memory: copies from and to it run beside other work.
   Result<DeviceMemory> AllocateHost(std::int64_t bytes, std::string_view purpose);
   Result<DeviceStream> CreateStream();
   Result<DeviceEvent> CreateEvent();

@@ -23,16 +23,16 @@ bool ConstrainedOutput::MaskAt(TokenConstraint& place, std::span<float> logits) 
   constexpr float kForbidden = -std::numeric_limits<float>::infinity();
   bool any = false;
   for (std::size_t begin = 0; begin < logits.size(); begin += 64) {
-    const std::span<float> block =
+    const std::span<float> part =
         logits.subspan(begin, std::min<std::size_t>(64, logits.size() - begin));
     const std::uint64_t word = mask_[begin / 64];
     if (word == 0) {
-      std::fill(block.begin(), block.end(), kForbidden);
+      std::fill(part.begin(), part.end(), kForbidden);
       continue;
     }
-    for (std::size_t i = 0; i < block.size(); ++i) {
+    for (std::size_t i = 0; i < part.size(); ++i) {
       const bool allowed = (word >> i & 1) != 0;
-      block[i] = allowed ? block[i] : kForbidden;
+      part[i] = allowed ? part[i] : kForbidden;
       any |= allowed;
     }
   }

@@ -104,7 +104,7 @@ EngineStatistics Engine::statistics() const {
   return impl_->statistics();
 }
 
-std::vector<KvBlockInfo> Engine::pool_map() const {
+std::vector<KvPageInfo> Engine::pool_map() const {
   return impl_->pool_map();
 }
 

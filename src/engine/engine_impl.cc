@@ -56,7 +56,7 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
     : dir_(options.model),
       loaded_(std::move(model)),
       runner_(*loaded_, setup.executor.cache, setup.preempted_bytes, std::move(executor)),
-      scheduler_(setup.scheduler, setup.executor.cache.blocks),
+      scheduler_(setup.scheduler, setup.executor.cache.pages),
       tokenizer_(std::move(tokenizer)) {
   const ModelSpec& config = loaded_->model().spec;
   info_ = {.vocab = config.vocab,
@@ -122,7 +122,7 @@ bool Engine::Impl::Step() {
   if (speculator_) speculator_->Propose(plan_);
   clock.drafted = Clock::now();
   if (!FailAllIfFailed()) {
-    scheduler_.CacheBlocks(plan_, keeps_, dropped_);
+    scheduler_.CachePages(plan_, keeps_, dropped_);
     runner_.KeepSnapshots(plan_, keeps_, dropped_);
   }
   DeliverFinished();
@@ -315,9 +315,9 @@ KvCacheInfo Engine::Impl::kv_cache() const {
   KvCacheInfo info{
       .dtype = plan.kv.dtype,
       .bytes_per_token = plan.kv_bytes_per_token(),
-      .blocks = plan.blocks,
-      .free_blocks = scheduler_.blocks().free_count(),
-      .cached_blocks = scheduler_.tree().blocks(),
+      .pages = plan.pages,
+      .free_pages = scheduler_.pages().free_count(),
+      .cached_pages = scheduler_.tree().pages(),
       .bytes = plan.kv_bytes(),
       .index_bytes = plan.index_bytes(),
       .state_bytes = StateLayout::For(loaded_->model().spec, loaded_->with_draft()).bytes(),
@@ -343,19 +343,19 @@ KvCacheInfo Engine::Impl::kv_cache() const {
   return info;
 }
 
-std::vector<KvBlockInfo> Engine::Impl::pool_map() const {
-  const BlockPool& pool = scheduler_.blocks();
-  std::vector<KvBlockInfo> map(static_cast<std::size_t>(pool.capacity()));
+std::vector<KvPageInfo> Engine::Impl::pool_map() const {
+  const PagePool& pool = scheduler_.pages();
+  std::vector<KvPageInfo> map(static_cast<std::size_t>(pool.capacity()));
   for (std::size_t i = 0; i < map.size(); ++i) {
-    map[i].holders = pool.holders(static_cast<BlockId>(i));
+    map[i].holders = pool.holders(static_cast<PageId>(i));
   }
-  for (const BlockId block : scheduler_.tree().block_ids()) {
-    map[static_cast<std::size_t>(block)].cached = true;
+  for (const PageId page : scheduler_.tree().page_ids()) {
+    map[static_cast<std::size_t>(page)].cached = true;
   }
   for (const Sequence* sequence : scheduler_.running()) {  // by arrival, and so are request ids
     const RequestId id = sequence->request->completion.id;
-    for (const BlockId block : sequence->blocks) {
-      std::vector<RequestId>& requests = map[static_cast<std::size_t>(block)].requests;
+    for (const PageId page : sequence->pages) {
+      std::vector<RequestId>& requests = map[static_cast<std::size_t>(page)].requests;
       if (requests.empty() || requests.back() != id) requests.push_back(id);
     }
   }

@@ -37,7 +37,7 @@ class Engine::Impl {
   const MemoryPlan& memory() const { return memory_; }
   const std::optional<Error>& failure() const { return failure_; }
   KvCacheInfo kv_cache() const;
-  std::vector<KvBlockInfo> pool_map() const;
+  std::vector<KvPageInfo> pool_map() const;
   EngineStatistics statistics() const {
     return statistics_.Snapshot(scheduler_, runner_.executor().Saturation());
   }

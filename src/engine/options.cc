@@ -11,7 +11,7 @@
 namespace kv8 {
 namespace {
 
-static_assert(kKvBlockTokens == kBlockTokens);
+static_assert(kKvPageTokens == kPageTokens);
 
 // More than any machine runs; bounds what the fixed buffers can grow to.
 constexpr int kMaxSeqs = 4096;
@@ -41,9 +41,9 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
   KvCachePlan plan =
       KvCachePlan::ForTokens(model.model().spec.qsa, options.kv_dtype, layers, max_model_len);
   if (!options.kv_memory) {
-    // A prefix hit beside a draft head copies one block, see PrefixTree.
+    // A prefix hit beside a draft head copies one page, see PrefixTree.
     const bool copies = model.with_draft() && options.prefix_cache_memory > 0;
-    plan.blocks = (plan.blocks + (copies ? 1 : 0)) * options.max_num_seqs;
+    plan.pages = (plan.pages + (copies ? 1 : 0)) * options.max_num_seqs;
     return plan;
   }
   const std::int64_t needed = plan.kv_bytes() + plan.index_bytes();
@@ -53,7 +53,7 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
                              *options.kv_memory, max_model_len, needed),
                  "--kv-memory", "give the cache more memory or lower --max-model-len"};
   }
-  plan.blocks = *options.kv_memory / (needed / plan.blocks);
+  plan.pages = *options.kv_memory / (needed / plan.pages);
   return plan;
 }
 
@@ -90,9 +90,9 @@ Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const LoadedMode
 /// What preempted sequences hold at most.
 std::int64_t PreemptedBytes(const EngineSetup& setup, const LoadedModel& model) {
   const ExecutorLimits& limits = setup.executor;
-  const std::int64_t blocks = limits.sequence_blocks * limits.cache.block_bytes();
+  const std::int64_t pages = limits.sequence_pages * limits.cache.page_bytes();
   const std::int64_t state = StateLayout::For(model.model().spec, model.with_draft()).bytes();
-  return Scheduler::MaxPreempted(setup.scheduler) * (state + blocks);
+  return Scheduler::MaxPreempted(setup.scheduler) * (state + pages);
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ Result<void> CheckOptions(const EngineOptions& options) {
                  "--prefix-cache-memory", "use a number of bytes, or 0 for no prefix cache"};
   }
   if (options.cache_generated && options.prefix_cache_memory == 0) {
-    return Error{Code::kInvalidArgument, "there is no prefix cache to share blocks through",
+    return Error{Code::kInvalidArgument, "there is no prefix cache to share pages through",
                  "--cache-generated", "give --prefix-cache-memory too"};
   }
   if (options.max_model_len < 0) {
@@ -115,11 +115,11 @@ Result<void> CheckOptions(const EngineOptions& options) {
                  "--max-model-len", "use a positive number, or 0 for the checkpoint's"};
   }
   KV8_RETURN_IF_ERROR(
-      CheckFlag(options.prefill_chunk, kBlockTokens, kMaxPrefillChunk, "--prefill-chunk"));
-  if (options.prefill_chunk % kBlockTokens != 0) {
+      CheckFlag(options.prefill_chunk, kPageTokens, kMaxPrefillChunk, "--prefill-chunk"));
+  if (options.prefill_chunk % kPageTokens != 0) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("{} is not a multiple of {}", options.prefill_chunk, kBlockTokens),
-                 "--prefill-chunk", "round it to whole blocks"};
+                 fmt::format("{} is not a multiple of {}", options.prefill_chunk, kPageTokens),
+                 "--prefill-chunk", "round it to whole pages"};
   }
   return {};
 }
@@ -131,7 +131,7 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
   ExecutorLimits& limits = setup.executor;
   KV8_ASSIGN_OR_RETURN(limits.cache, PlanCache(options, model, setup.max_model_len));
   KV8_RETURN_IF_ERROR(CheckDrafts(options.speculative_tokens, model.model()));
-  limits.sequence_blocks = CeilDiv(setup.max_model_len, kBlockTokens);
+  limits.sequence_pages = CeilDiv(setup.max_model_len, kPageTokens);
   limits.slots = options.max_num_seqs;
   limits.drafts = options.speculative_tokens;
   // A full chunk fits beside every other sequence's tokens.
@@ -162,7 +162,7 @@ MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model,
   const std::int64_t drafts = model.with_draft() ? 1 : 0;
   const std::int64_t kv = cache.kv_bytes() / cache.layers;
   const std::int64_t index = cache.index_bytes() / cache.layers;
-  return {.blocks = cache.blocks,
+  return {.pages = cache.pages,
           .kv = kv * (cache.layers - drafts),
           .index = index * (cache.layers - drafts),
           .draft_kv = kv * drafts,

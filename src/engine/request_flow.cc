@@ -51,7 +51,7 @@ std::unique_ptr<RequestRecord> MakeRecord(RequestId id, Request request, std::ui
     sequence->max_drafts = r.speculative_tokens.value_or(limits.speculative_tokens);
     sequence->tokens.reserve(static_cast<std::size_t>(sequence->max_total));
     sequence->tokens.assign(r.prompt.begin(), r.prompt.end());
-    sequence->blocks.reserve(static_cast<std::size_t>(sequence->max_total / kBlockTokens + 1));
+    sequence->pages.reserve(static_cast<std::size_t>(sequence->max_total / kPageTokens + 1));
     sequence->history = TokenHistory(r.sampling, r.prompt);
     if (tokenizer != nullptr) sequence->text.emplace(*tokenizer, r.stop);
     record->sequences.push_back(std::move(sequence));

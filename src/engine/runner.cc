@@ -35,7 +35,7 @@ Runner::Runner(const LoadedModel& model, const KvCachePlan& cache, std::int64_t 
 
 void Runner::Run(const StepPlan& plan) {
   for (const PlanSave& save : plan.saves) Save(save);
-  for (const PlanCopy& copy : plan.copies) executor_->CopyBlock(copy.from, copy.to);
+  for (const PlanCopy& copy : plan.copies) executor_->CopyPage(copy.from, copy.to);
   for (const Sequence* sequence : plan.restores) Restore(*sequence);
   TakeOver(plan.hits);
   for (const SnapshotId id : plan.dropped) snapshots_.erase(id);
@@ -53,9 +53,9 @@ void Runner::Run(const StepPlan& plan) {
 
 void Runner::Save(const PlanSave& save) {
   Saved saved{Bytes(static_cast<std::size_t>(state_bytes_)),
-              Bytes(save.blocks.size() * static_cast<std::size_t>(cache_.block_bytes()))};
+              Bytes(save.pages.size() * static_cast<std::size_t>(cache_.page_bytes()))};
   executor_->SaveState(save.slot, std::nullopt, saved.state);
-  executor_->SaveBlocks(save.blocks, saved.blocks);
+  executor_->SavePages(save.pages, saved.pages);
   saved_bytes_ += saved.bytes();
   assert(saved_bytes_ <= most_saved_bytes_);
   saved_.insert_or_assign(save.sequence, std::move(saved));
@@ -71,9 +71,9 @@ void Runner::Forget(const Sequence& sequence) {
 void Runner::Restore(const Sequence& sequence) {
   const auto saved = saved_.find(&sequence);
   executor_->LoadState(saved->second.state, sequence.slot);
-  const std::size_t blocks =
-      saved->second.blocks.size() / static_cast<std::size_t>(cache_.block_bytes());
-  executor_->LoadBlocks(saved->second.blocks, std::span(sequence.blocks).first(blocks));
+  const std::size_t pages =
+      saved->second.pages.size() / static_cast<std::size_t>(cache_.page_bytes());
+  executor_->LoadPages(saved->second.pages, std::span(sequence.pages).first(pages));
   Forget(sequence);
 }
 
@@ -85,7 +85,7 @@ void Runner::AddRows(const PlanItem& item) {
                     .rows = item.rows,
                     .first_position = item.first_position,
                     .phase = item.phase,
-                    .blocks = sequence.blocks});
+                    .pages = sequence.pages});
   for (std::int64_t i = 0; i < item.rows; ++i) {
     ids_.push_back(sequence.TokenAt(item.first_position + i));
   }
@@ -188,7 +188,7 @@ Runner::Snapshot Runner::TakeSnapshot(const StepPlan& plan, const PlanKeep& keep
   const PlanItem& item = plan.items[keep.item];
   const std::int64_t rows = keep.tokens - item.first_position;
   Snapshot snapshot{Bytes(static_cast<std::size_t>(state_bytes_)), {}};
-  // Accepted drafts may have gone on past the block's end. The ring still holds what came before.
+  // Accepted drafts may have gone on past the page's end. The ring still holds what came before.
   const bool went_on = keep.tokens < item.sequence->computed;
   executor_->SaveState(item.sequence->slot, went_on ? std::optional(rows) : std::nullopt,
                        snapshot.state);
@@ -215,7 +215,7 @@ void Runner::Draft(std::span<const DraftItem> items, StreamSource source) {
                       .rows = item.rows,
                       .first_position = item.first_position,
                       .phase = Phase::kDecode,
-                      .blocks = sequence.blocks});
+                      .pages = sequence.pages});
     for (std::int64_t i = 0; i < item.rows; ++i) {
       ids_.push_back(sequence.TokenAt(item.first_position + i + 1));
     }

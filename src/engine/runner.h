@@ -1,4 +1,4 @@
-// Executes a plan: turns sequences into slots, rows and blocks, and keeps what leaves the pools.
+// Executes a plan: turns sequences into slots, rows and pages, and keeps what leaves the pools.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class Runner {
   /// Back to the recurrent state after the first `kept` of an item's rows.
   void Rollback(const PlanItem& item, std::int64_t kept);
 
-  /// Runs the draft head over the items' rows; the sequences' blocks must cover them.
+  /// Runs the draft head over the items' rows; the sequences' pages must cover them.
   void Draft(std::span<const DraftItem> items, StreamSource source);
   /// Logits [n,V] of the last row of each of the last draft pass's first n items.
   Matrix DraftLogits(std::int64_t n);
@@ -74,8 +74,8 @@ class Runner {
   using Bytes = std::vector<std::byte>;
   struct Saved {
     Bytes state;
-    Bytes blocks;
-    std::int64_t bytes() const { return std::ssize(state) + std::ssize(blocks); }
+    Bytes pages;
+    std::int64_t bytes() const { return std::ssize(state) + std::ssize(pages); }
   };
 
   /// The recurrent state after some prompt, and the residual streams of its last row.

@@ -147,21 +147,21 @@ bool AllFinite(std::span<const float> logits) {
 }
 
 TokenId ArgMaxToken(std::span<const float> logits) {
-  // The first block that holds the largest is found lane by lane, the place in it one by one.
-  constexpr std::size_t kBlock = 16 * kLanes;
+  // The first piece that holds the largest is found lane by lane, the place in it one by one.
+  constexpr std::size_t kPiece = 16 * kLanes;
   float largest = -std::numeric_limits<float>::infinity();
-  std::size_t best_block = 0;
-  for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const float in_block = Largest(logits.subspan(begin, std::min(kBlock, logits.size() - begin)));
-    if (in_block > largest) {
-      largest = in_block;
-      best_block = begin;
+  std::size_t best_piece = 0;
+  for (std::size_t begin = 0; begin < logits.size(); begin += kPiece) {
+    const float in_piece = Largest(logits.subspan(begin, std::min(kPiece, logits.size() - begin)));
+    if (in_piece > largest) {
+      largest = in_piece;
+      best_piece = begin;
     }
   }
-  const auto block = logits.subspan(best_block, std::min(kBlock, logits.size() - best_block));
-  const auto found = std::find(block.begin(), block.end(), largest);
-  if (found == block.end()) return 0;  // nothing but NaN
-  return static_cast<TokenId>(best_block + static_cast<std::size_t>(found - block.begin()));
+  const auto piece = logits.subspan(best_piece, std::min(kPiece, logits.size() - best_piece));
+  const auto found = std::find(piece.begin(), piece.end(), largest);
+  if (found == piece.end()) return 0;  // nothing but NaN
+  return static_cast<TokenId>(best_piece + static_cast<std::size_t>(found - piece.begin()));
 }
 
 double NegativeLogLikelihood(std::span<const float> logits, TokenId token) {

@@ -8,7 +8,7 @@
 namespace kv8 {
 namespace {
 
-// Blocks between regular snapshots of a long prompt.
+// Pages between regular snapshots of a long prompt.
 constexpr std::int64_t kSnapshotDistance = 16;
 
 bool Earlier(const Sequence* a, const Sequence* b) {
@@ -30,21 +30,20 @@ std::int64_t NextStop(const Sequence& sequence) {
 }
 
 /// Prompt lengths after which the state is worth keeping: where the hints say, where the prompt
-/// leaves what earlier prompts had, at regular distances, and at its last block boundary.
-std::vector<std::int64_t> SnapshotPoints(const Sequence& sequence, std::int64_t matched_blocks) {
-  std::vector<std::int64_t> blocks = sequence.request->request.cache_points;
-  for (std::int64_t& point : blocks) point /= kBlockTokens;
-  blocks.push_back(matched_blocks);
-  for (std::int64_t b = kSnapshotDistance; b < sequence.shareable_blocks();
-       b += kSnapshotDistance) {
-    blocks.push_back(b);
+/// leaves what earlier prompts had, at regular distances, and at its last page boundary.
+std::vector<std::int64_t> SnapshotPoints(const Sequence& sequence, std::int64_t matched_pages) {
+  std::vector<std::int64_t> pages = sequence.request->request.cache_points;
+  for (std::int64_t& point : pages) point /= kPageTokens;
+  pages.push_back(matched_pages);
+  for (std::int64_t b = kSnapshotDistance; b < sequence.shareable_pages(); b += kSnapshotDistance) {
+    pages.push_back(b);
   }
-  blocks.push_back(sequence.shareable_blocks());
-  std::sort(blocks.begin(), blocks.end());
+  pages.push_back(sequence.shareable_pages());
+  std::sort(pages.begin(), pages.end());
   std::vector<std::int64_t> points;
-  for (const std::int64_t b : blocks) {
-    const std::int64_t point = b * kBlockTokens;
-    const bool useful = point > sequence.computed && b <= sequence.shareable_blocks();
+  for (const std::int64_t b : pages) {
+    const std::int64_t point = b * kPageTokens;
+    const bool useful = point > sequence.computed && b <= sequence.shareable_pages();
     if (useful && (points.empty() || points.back() != point)) points.push_back(point);
   }
   return points;
@@ -67,8 +66,8 @@ void StepPlan::Clear() {
   rows = 0;
 }
 
-Scheduler::Scheduler(const SchedulerLimits& limits, std::int64_t blocks)
-    : limits_(limits), blocks_(blocks), tree_(blocks_, limits.with_draft) {
+Scheduler::Scheduler(const SchedulerLimits& limits, std::int64_t pages)
+    : limits_(limits), pages_(pages), tree_(pages_, limits.with_draft) {
   for (int slot = limits.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
   running_.reserve(static_cast<std::size_t>(limits.max_num_seqs));
   turns_.reserve(static_cast<std::size_t>(limits.max_num_seqs));
@@ -81,8 +80,8 @@ void Scheduler::Add(Sequence& sequence) {
 
 void Scheduler::Remove(Sequence& sequence) {
   if (sequence.running()) {
-    blocks_.Free(sequence.blocks);
-    sequence.blocks.clear();
+    pages_.Free(sequence.pages);
+    sequence.pages.clear();
     free_slots_.push_back(sequence.slot);
     std::erase(running_, &sequence);
   } else {
@@ -154,7 +153,7 @@ void Scheduler::SchedulePrefill(StepPlan& plan) {
     const std::int64_t left = NextStop(*sequence) - sequence->computed;
     const std::int64_t budget = limits_.max_step_rows - plan.rows;
     std::int64_t rows = std::min({left, limits_.prefill_chunk, budget});
-    if (rows < left) rows -= rows % kBlockTokens;  // chunks end at block boundaries or the prompt's
+    if (rows < left) rows -= rows % kPageTokens;  // chunks end at page boundaries or the prompt's
     if (rows <= 0) return;
     sequence->last_prefill_step = step_;
     plan.items.push_back({sequence, rows, Phase::kPrefill, sequence->computed});
@@ -162,25 +161,25 @@ void Scheduler::SchedulePrefill(StepPlan& plan) {
   }
 }
 
-/// Extends the block table to the step's reach; false, and nothing is taken, when it cannot.
+/// Extends the page table to the step's reach; false, and nothing is taken, when it cannot.
 bool Scheduler::Grow(Sequence& sequence, StepPlan& plan) {
   const std::int64_t missing =
-      CeilDiv(sequence.reach(), kBlockTokens) - static_cast<std::int64_t>(sequence.blocks.size());
+      CeilDiv(sequence.reach(), kPageTokens) - static_cast<std::int64_t>(sequence.pages.size());
   if (missing <= 0) return true;
-  if (missing > blocks_.free_count()) tree_.Evict(missing - blocks_.free_count(), plan.dropped);
-  if (missing > blocks_.free_count()) return false;
-  const std::vector<BlockId> taken = blocks_.Allocate(missing).value();
-  sequence.blocks.insert(sequence.blocks.end(), taken.begin(), taken.end());
+  if (missing > pages_.free_count()) tree_.Evict(missing - pages_.free_count(), plan.dropped);
+  if (missing > pages_.free_count()) return false;
+  const std::vector<PageId> taken = pages_.Allocate(missing).value();
+  sequence.pages.insert(sequence.pages.end(), taken.begin(), taken.end());
   return true;
 }
 
 void Scheduler::Preempt(Sequence& sequence, StepPlan& plan) {
   ++preemptions_;
   ++preempted_;
-  blocks_.Free(sequence.blocks);
+  pages_.Free(sequence.pages);
   free_slots_.push_back(sequence.slot);
-  plan.saves.push_back({&sequence, std::move(sequence.blocks), sequence.slot});
-  sequence.blocks.clear();
+  plan.saves.push_back({&sequence, std::move(sequence.pages), sequence.slot});
+  sequence.pages.clear();
   sequence.slot = -1;
   sequence.stage = Stage::kPreempted;
   std::erase(running_, &sequence);
@@ -208,43 +207,43 @@ bool Scheduler::MayHandOn(const Sequence& sequence) const {
          (!limits_.choices_only || sequence.request->sequences.size() > 1);
 }
 
-/// Gives a new sequence its blocks: those of the longest usable beginning that is known, and fresh
+/// Gives a new sequence its pages: those of the longest usable beginning that is known, and fresh
 /// ones. False, and nothing is taken, when there are too few.
 bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
   const bool look = MayTakeOver(sequence);
   const PrefixHit hit =
-      look ? tree_.Find(sequence.prompt(), sequence.shareable_blocks(), GroupOf(sequence))
+      look ? tree_.Find(sequence.prompt(), sequence.shareable_pages(), GroupOf(sequence))
            : PrefixHit{};
-  const auto found = static_cast<std::int64_t>(hit.blocks.size());
-  // With a draft layer the last block's last row depends on the token after it: a copy of its own.
+  const auto found = static_cast<std::int64_t>(hit.pages.size());
+  // With a draft layer the last page's last row depends on the token after it: a copy of its own.
   const bool copy = limits_.with_draft && found > 0;
-  const auto shared = std::span(hit.blocks).first(hit.blocks.size() - (copy ? 1 : 0));
-  sequence.blocks.assign(shared.begin(), shared.end());
-  blocks_.Retain(shared);
-  if (copy) blocks_.Retain({&hit.blocks.back(), 1});  // not to be evicted before it is copied
+  const auto shared = std::span(hit.pages).first(hit.pages.size() - (copy ? 1 : 0));
+  sequence.pages.assign(shared.begin(), shared.end());
+  pages_.Retain(shared);
+  if (copy) pages_.Retain({&hit.pages.back(), 1});  // not to be evicted before it is copied
   const bool fits = Grow(sequence, plan);
-  if (copy) blocks_.Free({&hit.blocks.back(), 1});
+  if (copy) pages_.Free({&hit.pages.back(), 1});
   if (!fits) {
-    blocks_.Free(sequence.blocks);
-    sequence.blocks.clear();
+    pages_.Free(sequence.pages);
+    sequence.pages.clear();
     // Alone it needs no copy beside the original when it computes everything itself.
     return running_.empty() && Grow(sequence, plan);
   }
-  if (copy) plan.copies.push_back({hit.blocks.back(), sequence.blocks[shared.size()]});
+  if (copy) plan.copies.push_back({hit.pages.back(), sequence.pages[shared.size()]});
   if (found > 0) plan.hits.push_back({&sequence, hit.snapshot});
-  sequence.computed = found * kBlockTokens;
-  if (MayHandOn(sequence)) sequence.snapshot_points = SnapshotPoints(sequence, hit.matched_blocks);
+  sequence.computed = found * kPageTokens;
+  if (MayHandOn(sequence)) sequence.snapshot_points = SnapshotPoints(sequence, hit.matched_pages);
   if (look) {
     ++prefix_counts_.lookups;
     prefix_counts_.tokens += static_cast<std::uint64_t>(sequence.prompt_tokens);
   }
   prefix_counts_.hits += found > 0 ? 1 : 0;
-  prefix_counts_.blocks += static_cast<std::uint64_t>(found);
+  prefix_counts_.pages += static_cast<std::uint64_t>(found);
   return true;
 }
 
-void Scheduler::CacheBlocks(const StepPlan& plan, std::vector<PlanKeep>& keeps,
-                            std::vector<SnapshotId>& dropped) {
+void Scheduler::CachePages(const StepPlan& plan, std::vector<PlanKeep>& keeps,
+                           std::vector<SnapshotId>& dropped) {
   keeps.clear();
   dropped.clear();
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
@@ -258,36 +257,34 @@ void Scheduler::CacheBlocks(const StepPlan& plan, std::vector<PlanKeep>& keeps,
     }
     if (tree_.snapshots() == limits_.max_snapshots) dropped.push_back(*tree_.DropSnapshot());
     const SnapshotId id{next_snapshot_++};
-    const std::int64_t blocks = sequence.computed / kBlockTokens;
-    tree_.AttachSnapshot(sequence.tokens, blocks, id, GroupOf(sequence));
+    const std::int64_t pages = sequence.computed / kPageTokens;
+    tree_.AttachSnapshot(sequence.tokens, pages, id, GroupOf(sequence));
     if (!prompt) sequence.answer_snapshot = id;
-    keeps.push_back({i, blocks * kBlockTokens, id});
+    keeps.push_back({i, pages * kPageTokens, id});
   }
 }
 
-/// Shares the complete blocks of a prompt. Whether the state after them is worth keeping.
+/// Shares the complete pages of a prompt. Whether the state after them is worth keeping.
 bool Scheduler::CachePrompt(const Sequence& sequence) {
-  const std::int64_t blocks =
-      std::min(sequence.computed / kBlockTokens, sequence.shareable_blocks());
-  tree_.Insert(sequence.prompt(),
-               std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)),
+  const std::int64_t pages = std::min(sequence.computed / kPageTokens, sequence.shareable_pages());
+  tree_.Insert(sequence.prompt(), std::span(sequence.pages).first(static_cast<std::size_t>(pages)),
                GroupOf(sequence));
   const auto& points = sequence.snapshot_points;
   return std::find(points.begin(), points.end(), sequence.computed) != points.end() &&
-         tree_.WantsSnapshot(sequence.prompt(), blocks, GroupOf(sequence));
+         tree_.WantsSnapshot(sequence.prompt(), pages, GroupOf(sequence));
 }
 
-/// Shares the blocks of a sequence that has generated tokens from `before` on. Whether the state
+/// Shares the pages of a sequence that has generated tokens from `before` on. Whether the state
 /// after them is worth keeping: then that before the last of them gives way, but at regular
 /// distances, because the next turn goes on where this one ends.
 bool Scheduler::CacheAnswer(Sequence& sequence, std::int64_t before,
                             std::vector<SnapshotId>& dropped) {
-  const std::int64_t blocks = sequence.computed / kBlockTokens;
-  if (blocks == before / kBlockTokens) return false;
-  tree_.Insert(sequence.tokens, std::span(sequence.blocks).first(static_cast<std::size_t>(blocks)),
+  const std::int64_t pages = sequence.computed / kPageTokens;
+  if (pages == before / kPageTokens) return false;
+  tree_.Insert(sequence.tokens, std::span(sequence.pages).first(static_cast<std::size_t>(pages)),
                GroupOf(sequence));
-  if (!tree_.WantsSnapshot(sequence.tokens, blocks, GroupOf(sequence))) return false;
-  const bool regular = (blocks - 1) % kSnapshotDistance == 0;
+  if (!tree_.WantsSnapshot(sequence.tokens, pages, GroupOf(sequence))) return false;
+  const bool regular = (pages - 1) % kSnapshotDistance == 0;
   if (sequence.answer_snapshot && !regular && tree_.DropSnapshot(*sequence.answer_snapshot)) {
     dropped.push_back(*sequence.answer_snapshot);
   }

@@ -1,4 +1,4 @@
-// Decides what the next step computes. Knows tokens, blocks and slots by number; holds no tensor.
+// Decides what the next step computes. Knows tokens, pages and slots by number; holds no tensor.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/sequence.h"
-#include "kvcache/block_pool.h"
+#include "kvcache/page_pool.h"
 #include "kvcache/prefix_tree.h"
 #include "model/batch.h"
 
@@ -26,17 +26,17 @@ struct PlanItem {
   }
 };
 
-/// A sequence that gives way: its blocks and slot as they were, to be copied out.
+/// A sequence that gives way: its pages and slot as they were, to be copied out.
 struct PlanSave {
   Sequence* sequence = nullptr;
-  std::vector<BlockId> blocks;
+  std::vector<PageId> pages;
   int slot = -1;
 };
 
-/// A block to be copied before anything is written.
+/// A page to be copied before anything is written.
 struct PlanCopy {
-  BlockId from{};
-  BlockId to{};
+  PageId from{};
+  PageId to{};
 };
 
 /// A sequence that starts from a snapshot, after its `computed` tokens.
@@ -57,7 +57,7 @@ struct PlanKeep {
 struct StepPlan {
   std::vector<PlanSave> saves;
   std::vector<PlanCopy> copies;
-  std::vector<Sequence*> restores;  // have their new blocks and slot
+  std::vector<Sequence*> restores;  // have their new pages and slot
   std::vector<PlanHit> hits;
   std::vector<SnapshotId> dropped;  // snapshots that nobody will ask for again
   std::vector<PlanItem> items;      // generated tokens first, then prompts
@@ -68,9 +68,9 @@ struct StepPlan {
 
 struct SchedulerLimits {
   int max_num_seqs = 1;
-  std::int64_t prefill_chunk = 512;   // a multiple of kBlockTokens
-  std::int64_t max_step_rows = 1024;  // at least a row per sequence and one block of prompt
-  bool with_draft = false;            // blocks depend on the token after them, see PrefixTree
+  std::int64_t prefill_chunk = 512;   // a multiple of kPageTokens
+  std::int64_t max_step_rows = 1024;  // at least a row per sequence and one page of prompt
+  bool with_draft = false;            // pages depend on the token after them, see PrefixTree
   std::int64_t max_snapshots = 0;     // 0: every sequence computes its whole prompt
   bool choices_only = false;          // no prompt is shared but by the choices of one request
   bool cache_generated = false;       // shares what decode wrote, see EngineOptions
@@ -78,7 +78,7 @@ struct SchedulerLimits {
 
 /// First come, first served: an earlier request is admitted first and never gives way to a later
 /// one. Those whose mask is not ready are passed over until it is. Generated tokens run in every
-/// step; prompts share what the row budget leaves and take turns. When blocks run out the latest
+/// step; prompts share what the row budget leaves and take turns. When pages run out the latest
 /// sequence is saved and continues once there is room. It keeps its place among the max_num_seqs
 /// that have started, so that what is saved has a bound.
 class Scheduler {
@@ -88,34 +88,34 @@ class Scheduler {
     return std::int64_t{limits.max_num_seqs} - 1;
   }
 
-  /// `blocks` must hold one sequence of the greatest length, so that the first in line always runs.
-  Scheduler(const SchedulerLimits& limits, std::int64_t blocks);
+  /// `pages` must hold one sequence of the greatest length, so that the first in line always runs.
+  Scheduler(const SchedulerLimits& limits, std::int64_t pages);
 
   /// Puts a waiting sequence in line.
   void Add(Sequence& sequence);
   /// Takes a sequence out at any stage and gives back what it holds.
   void Remove(Sequence& sequence);
-  /// Fills `plan`. Blocks and slots are assigned; tokens and computed counts change only when the
+  /// Fills `plan`. Pages and slots are assigned; tokens and computed counts change only when the
   /// step is committed.
   void Schedule(StepPlan& plan);
 
   /// After the step: shares what it computed, and tells which states to keep. Fills `dropped` with
   /// those that must give way first.
-  void CacheBlocks(const StepPlan& plan, std::vector<PlanKeep>& keeps,
-                   std::vector<SnapshotId>& dropped);
+  void CachePages(const StepPlan& plan, std::vector<PlanKeep>& keeps,
+                  std::vector<SnapshotId>& dropped);
 
   /// Counters of the prefix cache.
   struct PrefixCounts {
     std::uint64_t lookups = 0;
     std::uint64_t tokens = 0;  // of the prompts looked up
     std::uint64_t hits = 0;
-    std::uint64_t blocks = 0;
+    std::uint64_t pages = 0;
   };
   const PrefixCounts& prefix_counts() const { return prefix_counts_; }
   const PrefixTree& tree() const { return tree_; }
 
   bool idle() const { return queue_.empty() && running_.empty(); }
-  const BlockPool& blocks() const { return blocks_; }
+  const PagePool& pages() const { return pages_; }
   std::size_t waiting() const { return queue_.size(); }
   std::span<Sequence* const> running() const { return running_; }
   std::uint64_t preemptions() const { return preemptions_; }
@@ -136,7 +136,7 @@ class Scheduler {
   bool CacheAnswer(Sequence& sequence, std::int64_t before, std::vector<SnapshotId>& dropped);
 
   SchedulerLimits limits_;
-  BlockPool blocks_;
+  PagePool pages_;
   PrefixTree tree_;
   PrefixCounts prefix_counts_;
   std::int64_t next_snapshot_ = 0;

@@ -31,7 +31,7 @@ struct RequestRecord;
 enum class Stage {
   kWaiting,    // holds nothing
   kPreempted,  // its cache and state are saved outside of the pools
-  kPrefill,    // holds blocks and a state slot
+  kPrefill,    // holds pages and a state slot
   kDecode,     // the same, and the prompt is computed
   kFinished,   // holds nothing
 };
@@ -57,7 +57,7 @@ struct Sequence {
   int max_drafts = 0;              // per step
   std::vector<DraftToken> drafts;  // what may follow the last token
 
-  std::vector<BlockId> blocks;
+  std::vector<PageId> pages;
   int slot = -1;                              // of recurrent state
   std::vector<std::int64_t> snapshot_points;  // prompt lengths to keep the state at, ascending
   std::optional<SnapshotId> answer_snapshot;  // the last one of what it generated
@@ -81,12 +81,12 @@ struct Sequence {
   std::int64_t useful_drafts() const {
     return std::min<std::int64_t>(max_drafts, max_total - size() - 1);
   }
-  /// Tokens that the blocks must cover in this step: its rows, and the drafts made after them.
+  /// Tokens that the pages must cover in this step: its rows, and the drafts made after them.
   std::int64_t reach() const {
     return std::min(size() + draft_count() + std::max(0, max_drafts - 1), max_total);
   }
-  /// Blocks that other prompts may share: complete ones, with the token after them in the prompt.
-  std::int64_t shareable_blocks() const { return (prompt_tokens - 1) / kBlockTokens; }
+  /// Pages that other prompts may share: complete ones, with the token after them in the prompt.
+  std::int64_t shareable_pages() const { return (prompt_tokens - 1) / kPageTokens; }
   std::span<const TokenId> prompt() const {
     return std::span(tokens).first(static_cast<std::size_t>(prompt_tokens));
   }

@@ -140,11 +140,11 @@ EngineStatistics Statistics::Snapshot(const Scheduler& scheduler,
   now.prefix_lookups = scheduler.prefix_counts().lookups;
   now.prefix_lookup_tokens = scheduler.prefix_counts().tokens;
   now.prefix_hits = scheduler.prefix_counts().hits;
-  now.prefix_hit_blocks = scheduler.prefix_counts().blocks;
+  now.prefix_hit_pages = scheduler.prefix_counts().pages;
   now.prefix_snapshots = static_cast<std::uint64_t>(scheduler.tree().snapshots());
-  now.blocks = static_cast<std::uint64_t>(scheduler.blocks().capacity());
-  now.free_blocks = static_cast<std::uint64_t>(scheduler.blocks().free_count());
-  now.cached_blocks = static_cast<std::uint64_t>(scheduler.tree().blocks());
+  now.pages = static_cast<std::uint64_t>(scheduler.pages().capacity());
+  now.free_pages = static_cast<std::uint64_t>(scheduler.pages().free_count());
+  now.cached_pages = static_cast<std::uint64_t>(scheduler.tree().pages());
   for (const SaturationCount& layer : saturation) {
     now.saturated_values += layer.k + layer.v;
     now.flushed_values += layer.flushed_k + layer.flushed_v;

@@ -27,7 +27,7 @@ constexpr int kMaxStreams = 16;
 constexpr int kMaxConvKernel = 64;
 constexpr double kMaxRopeTheta = 1e12;
 constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
-/// The KV cache is paged by 64 tokens, and a page holds whole selectable blocks.
+/// A page of the KV cache has 64 tokens, and whole selection blocks.
 constexpr int kPageTokens = 64;
 
 struct LayerSpelling {
@@ -142,7 +142,7 @@ Result<void> ReadQsa(ConfigReader& text, QsaConfig& qsa, Json* fields) {
   qsa.index_dim = text.Extent("indexer_head_dim", kMaxHeadDim);
   const auto index_kv_heads = text.Int("indexer_kv_heads", 1, kMaxHeads);
   const int budget = text.Extent("indexer_budget", kMaxPositions);
-  qsa.block_tokens = text.Extent("indexer_compress_ratio", kMaxPositions);
+  qsa.selection_block_tokens = text.Extent("indexer_compress_ratio", kMaxPositions);
   KV8_RETURN_IF_ERROR(text.status());
   KV8_RETURN_IF_ERROR(ReadRope(text, qsa, fields));
   if (qsa.query_heads % qsa.kv_heads != 0) {
@@ -154,15 +154,15 @@ Result<void> ReadQsa(ConfigReader& text, QsaConfig& qsa, Json* fields) {
     text.Fail(Code::kUnsupported, "indexer_kv_heads",
               fmt::format("is {}; kv8 implements 1", index_kv_heads));
   }
-  if (kPageTokens % qsa.block_tokens != 0) {
-    text.Fail(
-        Code::kUnsupported, "indexer_compress_ratio",
-        fmt::format("is {}; kv8 implements the divisors of {}", qsa.block_tokens, kPageTokens));
+  if (kPageTokens % qsa.selection_block_tokens != 0) {
+    text.Fail(Code::kUnsupported, "indexer_compress_ratio",
+              fmt::format("is {}; kv8 implements the divisors of {}", qsa.selection_block_tokens,
+                          kPageTokens));
   }
-  if (budget % qsa.block_tokens != 0) {
+  if (budget % qsa.selection_block_tokens != 0) {
     text.Fail(Code::kMismatch, "indexer_budget",
               fmt::format("is {}, not a multiple of indexer_compress_ratio {}", budget,
-                          qsa.block_tokens));
+                          qsa.selection_block_tokens));
   }
   if (qsa.rotary_dim > qsa.index_dim) {
     text.Fail(Code::kMismatch, "indexer_head_dim",
@@ -170,7 +170,7 @@ Result<void> ReadQsa(ConfigReader& text, QsaConfig& qsa, Json* fields) {
                           "partial_rotary_factor)",
                           qsa.index_dim, qsa.rotary_dim));
   }
-  qsa.budget_blocks = budget / qsa.block_tokens;
+  qsa.budget_selection_blocks = budget / qsa.selection_block_tokens;
   return text.status();
 }
 

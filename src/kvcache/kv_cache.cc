@@ -14,10 +14,10 @@ KvCachePlan KvCachePlan::ForTokens(const QsaConfig& qsa, KvDType dtype, std::int
                                    std::int64_t tokens) {
   return KvCachePlan{.kv = {.dtype = dtype, .kv_heads = qsa.kv_heads, .head_dim = qsa.head_dim},
                      .index = {.fp32 = dtype == KvDType::kFp32,
-                               .keys_per_block = kBlockTokens / qsa.block_tokens,
+                               .keys_per_page = kPageTokens / qsa.selection_block_tokens,
                                .index_dim = qsa.index_dim},
                      .layers = layers,
-                     .blocks = CeilDiv(tokens, kBlockTokens)};
+                     .pages = CeilDiv(tokens, kPageTokens)};
 }
 
 void KvCache::Unmap::operator()(std::byte* memory) const {
@@ -39,7 +39,7 @@ Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<StoreScales
   if (memory == MAP_FAILED) {
     return Error{
         Code::kResourceExhausted,
-        fmt::format("cannot allocate {} bytes for {} tokens", bytes, plan.blocks * kBlockTokens),
+        fmt::format("cannot allocate {} bytes for {} tokens", bytes, plan.pages * kPageTokens),
         "K/V cache", "shorten the context or use --kv-cache-dtype fp8_e4m3"};
   }
   // What a step reads lies all over the pool: with huge pages it needs few entries of the TLB. A
@@ -49,57 +49,57 @@ Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<StoreScales
   return cache;
 }
 
-KvPages KvCache::Kv(int layer, std::span<const BlockId> blocks) {
+KvPages KvCache::Kv(int layer, std::span<const PageId> pages) {
   const StoreScales scales =
       scales_.empty() ? StoreScales{} : scales_[static_cast<std::size_t>(layer)];
-  return KvPages{.pool = memory_.get() + layer * plan_.blocks * plan_.kv.block_bytes(),
+  return KvPages{.pool = memory_.get() + layer * plan_.pages * plan_.kv.page_bytes(),
                  .layout = plan_.kv,
-                 .blocks = blocks,
+                 .table = pages,
                  .k_scale = scales.k,
                  .v_scale = scales.v};
 }
 
-IndexPages KvCache::Index(int layer, std::span<const BlockId> blocks) {
+IndexPages KvCache::Index(int layer, std::span<const PageId> pages) {
   return IndexPages{
-      .pool = memory_.get() + plan_.kv_bytes() + layer * plan_.blocks * plan_.index.block_bytes(),
+      .pool = memory_.get() + plan_.kv_bytes() + layer * plan_.pages * plan_.index.page_bytes(),
       .layout = plan_.index,
-      .blocks = blocks};
+      .table = pages};
 }
 
 template <class Visit>
-void KvCache::ForEachPiece(BlockId block, Visit&& visit) const {
+void KvCache::ForEachPiece(PageId page, Visit&& visit) const {
   std::byte* pool = memory_.get();
-  for (const std::int64_t bytes : {plan_.kv.block_bytes(), plan_.index.block_bytes()}) {
+  for (const std::int64_t bytes : {plan_.kv.page_bytes(), plan_.index.page_bytes()}) {
     for (std::int64_t layer = 0; layer < plan_.layers; ++layer) {
-      visit(pool + static_cast<std::int64_t>(block) * bytes, static_cast<std::size_t>(bytes));
-      pool += plan_.blocks * bytes;
+      visit(pool + static_cast<std::int64_t>(page) * bytes, static_cast<std::size_t>(bytes));
+      pool += plan_.pages * bytes;
     }
   }
 }
 
-void KvCache::CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) const {
-  assert(to.size() == blocks.size() * static_cast<std::size_t>(plan_.block_bytes()));
+void KvCache::CopyOut(std::span<const PageId> pages, std::span<std::byte> to) const {
+  assert(to.size() == pages.size() * static_cast<std::size_t>(plan_.page_bytes()));
   std::byte* next = to.data();
-  for (const BlockId block : blocks) {
-    ForEachPiece(block, [&](const std::byte* piece, std::size_t bytes) {
+  for (const PageId page : pages) {
+    ForEachPiece(page, [&](const std::byte* piece, std::size_t bytes) {
       std::memcpy(next, piece, bytes);
       next += bytes;
     });
   }
 }
 
-void KvCache::CopyIn(std::span<const std::byte> from, std::span<const BlockId> blocks) {
-  assert(from.size() == blocks.size() * static_cast<std::size_t>(plan_.block_bytes()));
+void KvCache::CopyIn(std::span<const std::byte> from, std::span<const PageId> pages) {
+  assert(from.size() == pages.size() * static_cast<std::size_t>(plan_.page_bytes()));
   const std::byte* next = from.data();
-  for (const BlockId block : blocks) {
-    ForEachPiece(block, [&](std::byte* piece, std::size_t bytes) {
+  for (const PageId page : pages) {
+    ForEachPiece(page, [&](std::byte* piece, std::size_t bytes) {
       std::memcpy(piece, next, bytes);
       next += bytes;
     });
   }
 }
 
-void KvCache::CopyBlock(BlockId from, BlockId to) {
+void KvCache::CopyPage(PageId from, PageId to) {
   const std::int64_t distance = static_cast<std::int64_t>(to) - static_cast<std::int64_t>(from);
   ForEachPiece(from, [&](std::byte* piece, std::size_t bytes) {
     std::memcpy(piece + distance * static_cast<std::int64_t>(bytes), piece, bytes);

@@ -18,17 +18,17 @@ struct KvCachePlan {
   KvLayout kv;
   IndexLayout index;
   std::int64_t layers = 0;  // QSA layers, the draft layer last when there is one
-  std::int64_t blocks = 0;  // per layer
+  std::int64_t pages = 0;   // per layer
 
-  /// Plan for `tokens` tokens, rounded up to whole blocks.
+  /// Plan for `tokens` tokens, rounded up to whole pages.
   static KvCachePlan ForTokens(const QsaConfig& qsa, KvDType dtype, std::int64_t layers,
                                std::int64_t tokens);
 
-  std::int64_t kv_bytes() const { return layers * blocks * kv.block_bytes(); }
-  std::int64_t index_bytes() const { return layers * blocks * index.block_bytes(); }
-  std::int64_t kv_bytes_per_token() const { return layers * kv.block_bytes() / kBlockTokens; }
-  /// Bytes of one block over all layers, K/V and index keys.
-  std::int64_t block_bytes() const { return layers * (kv.block_bytes() + index.block_bytes()); }
+  std::int64_t kv_bytes() const { return layers * pages * kv.page_bytes(); }
+  std::int64_t index_bytes() const { return layers * pages * index.page_bytes(); }
+  std::int64_t kv_bytes_per_token() const { return layers * kv.page_bytes() / kPageTokens; }
+  /// Bytes of one page over all layers, K/V and index keys.
+  std::int64_t page_bytes() const { return layers * (kv.page_bytes() + index.page_bytes()); }
 };
 
 /// Scales of one layer as the stores use them.
@@ -45,13 +45,13 @@ class KvCache {
   static Result<KvCache> Create(const KvCachePlan& plan, std::vector<StoreScales> scales);
 
   const KvCachePlan& plan() const { return plan_; }
-  KvPages Kv(int layer, std::span<const BlockId> blocks);
-  IndexPages Index(int layer, std::span<const BlockId> blocks);
-  /// Copies whole blocks to or from host memory of blocks.size() * plan().block_bytes().
-  void CopyOut(std::span<const BlockId> blocks, std::span<std::byte> to) const;
-  void CopyIn(std::span<const std::byte> from, std::span<const BlockId> blocks);
-  /// Copies one block to another, in every pool.
-  void CopyBlock(BlockId from, BlockId to);
+  KvPages Kv(int layer, std::span<const PageId> pages);
+  IndexPages Index(int layer, std::span<const PageId> pages);
+  /// Copies whole pages to or from host memory of pages.size() * plan().page_bytes().
+  void CopyOut(std::span<const PageId> pages, std::span<std::byte> to) const;
+  void CopyIn(std::span<const std::byte> from, std::span<const PageId> pages);
+  /// Copies one page to another, in every pool.
+  void CopyPage(PageId from, PageId to);
   /// Clipped values so far, per layer.
   std::vector<SaturationCount>& saturation() { return saturation_; }
   const std::vector<SaturationCount>& saturation() const { return saturation_; }
@@ -65,9 +65,9 @@ class KvCache {
   };
 
   KvCache() = default;
-  /// Calls visit(memory, bytes) for each piece of a block, in a fixed order.
+  /// Calls visit(memory, bytes) for each piece of a page, in a fixed order.
   template <class Visit>
-  void ForEachPiece(BlockId block, Visit&& visit) const;
+  void ForEachPiece(PageId page, Visit&& visit) const;
 
   KvCachePlan plan_;
   std::vector<StoreScales> scales_;

@@ -11,19 +11,19 @@ bool PrefixTree::KeyLess::operator()(std::span<const TokenId> a, std::span<const
 }
 
 PrefixTree::~PrefixTree() {
-  for (const Node* node : nodes_) pool_.Free({&node->block, 1});
+  for (const Node* node : nodes_) pool_.Free({&node->page, 1});
 }
 
-/// Tokens of one block of the prompt, and the one after them where nodes depend on it.
+/// Tokens of one page of the prompt, and the one after them where nodes depend on it.
 std::span<const TokenId> PrefixTree::KeyAt(std::span<const TokenId> prompt,
-                                           std::int64_t block) const {
-  return prompt.subspan(static_cast<std::size_t>(block * kBlockTokens),
-                        static_cast<std::size_t>(kBlockTokens + (with_draft_ ? 1 : 0)));
+                                           std::int64_t page) const {
+  return prompt.subspan(static_cast<std::size_t>(page * kPageTokens),
+                        static_cast<std::size_t>(kPageTokens + (with_draft_ ? 1 : 0)));
 }
 
-/// Keys are in order, so those that begin with the block's tokens stand together.
+/// Keys are in order, so those that begin with the page's tokens stand together.
 PrefixTree::Step PrefixTree::FindStep(Children& children, std::span<const TokenId> key) {
-  const auto tokens = key.first(static_cast<std::size_t>(kBlockTokens));
+  const auto tokens = key.first(static_cast<std::size_t>(kPageTokens));
   Step step;
   for (auto it = children.lower_bound(tokens);
        it != children.end() && std::equal(tokens.begin(), tokens.end(), it->first.begin()); ++it) {
@@ -37,10 +37,10 @@ PrefixTree::Step PrefixTree::FindStep(Children& children, std::span<const TokenI
 
 /// Steps along the prompt; all but the last have an exact node.
 std::vector<PrefixTree::Step> PrefixTree::Match(std::span<const TokenId> prompt,
-                                                std::int64_t max_blocks, std::uint64_t group) {
+                                                std::int64_t max_pages, std::uint64_t group) {
   std::vector<Step> steps;
   Children* children = &roots_[group];
-  while (static_cast<std::int64_t>(steps.size()) < max_blocks) {
+  while (static_cast<std::int64_t>(steps.size()) < max_pages) {
     const Step step = FindStep(*children, KeyAt(prompt, static_cast<std::int64_t>(steps.size())));
     if (step.exact == nullptr && step.snapshot == nullptr) break;
     steps.push_back(step);
@@ -57,11 +57,11 @@ void PrefixTree::Touch(std::span<Node* const> path) {
   }
 }
 
-PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_blocks,
+PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_pages,
                            std::uint64_t group) {
-  const std::vector<Step> steps = Match(prompt, max_blocks, group);
+  const std::vector<Step> steps = Match(prompt, max_pages, group);
   PrefixHit hit;
-  hit.matched_blocks = static_cast<std::int64_t>(steps.size());
+  hit.matched_pages = static_cast<std::int64_t>(steps.size());
   std::size_t usable = steps.size();
   while (usable > 0 && steps[usable - 1].snapshot == nullptr) --usable;
   if (usable == 0) return hit;
@@ -72,15 +72,15 @@ PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_blo
   Touch(path);
   snapshots_.splice(snapshots_.end(), snapshots_, last.snapshot_use);
   hit.snapshot = *last.snapshot;
-  for (const Node* node : path) hit.blocks.push_back(node->block);
+  for (const Node* node : path) hit.pages.push_back(node->page);
   return hit;
 }
 
-void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const BlockId> blocks,
+void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const PageId> pages,
                         std::uint64_t group) {
   std::vector<Node*> path;
   Children* children = &roots_[group];
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
+  for (std::size_t i = 0; i < pages.size(); ++i) {
     const auto key = KeyAt(prompt, static_cast<std::int64_t>(i));
     auto found = children->find(key);
     if (found == children->end()) {
@@ -88,9 +88,9 @@ void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const BlockId
       Node& node = *found->second;
       node.siblings = children;
       node.self = found;
-      node.block = blocks[i];
+      node.page = pages[i];
       node.use = nodes_.insert(nodes_.end(), &node);
-      pool_.Retain({&node.block, 1});
+      pool_.Retain({&node.page, 1});
     }
     path.push_back(found->second.get());
     children = &found->second->children;
@@ -98,16 +98,16 @@ void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const BlockId
   Touch(path);
 }
 
-bool PrefixTree::WantsSnapshot(std::span<const TokenId> prompt, std::int64_t blocks,
+bool PrefixTree::WantsSnapshot(std::span<const TokenId> prompt, std::int64_t pages,
                                std::uint64_t group) {
-  const std::vector<Step> steps = Match(prompt, blocks, group);
-  return static_cast<std::int64_t>(steps.size()) == blocks && steps.back().exact != nullptr &&
+  const std::vector<Step> steps = Match(prompt, pages, group);
+  return static_cast<std::int64_t>(steps.size()) == pages && steps.back().exact != nullptr &&
          steps.back().snapshot == nullptr;
 }
 
-void PrefixTree::AttachSnapshot(std::span<const TokenId> prompt, std::int64_t blocks,
+void PrefixTree::AttachSnapshot(std::span<const TokenId> prompt, std::int64_t pages,
                                 SnapshotId snapshot, std::uint64_t group) {
-  Node* node = Match(prompt, blocks, group).back().exact;
+  Node* node = Match(prompt, pages, group).back().exact;
   assert(node != nullptr && !node->snapshot);
   node->snapshot = snapshot;
   node->snapshot_use = snapshots_.insert(snapshots_.end(), node);
@@ -129,9 +129,9 @@ bool PrefixTree::DropSnapshot(SnapshotId snapshot) {
   return true;
 }
 
-std::vector<BlockId> PrefixTree::block_ids() const {
-  std::vector<BlockId> ids;
-  for (const Node* node : nodes_) ids.push_back(node->block);
+std::vector<PageId> PrefixTree::page_ids() const {
+  std::vector<PageId> ids;
+  for (const Node* node : nodes_) ids.push_back(node->page);
   return ids;
 }
 
@@ -140,7 +140,7 @@ void PrefixTree::Evict(std::int64_t count, std::vector<SnapshotId>& dropped) {
   for (auto it = nodes_.begin(); it != nodes_.end() && pool_.free_count() < wanted;) {
     Node& node = **it++;
     // What a running sequence holds would not become free.
-    if (node.children.empty() && pool_.holders(node.block) == 1) Remove(node, dropped);
+    if (node.children.empty() && pool_.holders(node.page) == 1) Remove(node, dropped);
   }
 }
 
@@ -150,7 +150,7 @@ void PrefixTree::Remove(Node& node, std::vector<SnapshotId>& dropped) {
     snapshots_.erase(node.snapshot_use);
   }
   nodes_.erase(node.use);
-  pool_.Free({&node.block, 1});
+  pool_.Free({&node.page, 1});
   node.siblings->erase(node.self);
 }
 

@@ -21,7 +21,7 @@ struct SequenceRows {
   std::int64_t first_position = 0;  // a multiple of 64 in prefill
   Phase phase = Phase::kPrefill;
   SequenceState* state = nullptr;
-  std::span<const BlockId> blocks;  // cover every position up to the last row's
+  std::span<const PageId> pages;  // cover every position up to the last row's
   /// Decode only. When not empty, row_count - 1 states of StateLayout::Recurrent: the recurrent
   /// state after each row but the last is kept there, to go back to. Then row_count is at most
   /// PleConfig::conv_rows, if there are PLE layers.

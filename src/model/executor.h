@@ -23,12 +23,12 @@ namespace kv8 {
 /// What an executor is built for.
 struct ExecutorLimits {
   KvCachePlan cache;
-  std::int64_t sequence_blocks = 0;  // most of one sequence
-  int slots = 1;                     // recurrent states
-  int drafts = 0;                    // most per sequence and step
-  std::int64_t max_rows = 512;       // of one pass
-  std::int64_t logit_rows = 1;       // of one call
-  std::int64_t tokens = 0;           // ids from which it chooses: the first so many; 0: all
+  std::int64_t sequence_pages = 0;  // most of one sequence
+  int slots = 1;                    // recurrent states
+  int drafts = 0;                   // most per sequence and step
+  std::int64_t max_rows = 512;      // of one pass
+  std::int64_t logit_rows = 1;      // of one call
+  std::int64_t tokens = 0;          // ids from which it chooses: the first so many; 0: all
   int threads = 1;
   bool with_draft = false;          // the draft head runs too
   std::int64_t device_memory = 0;   // bytes of a GPU that may be taken; 0: all that is free
@@ -57,7 +57,7 @@ struct SlotRows {
   std::int64_t rows = 0;
   std::int64_t first_position = 0;  // in prefill a multiple of 64; so is the end, or the prompt's
   Phase phase = Phase::kPrefill;    // in prefill rows may share work: NUM-32
-  std::span<const BlockId> blocks;  // cover every position up to the last row's
+  std::span<const PageId> pages;    // cover every position up to the last row's
 };
 
 /// What ChooseTokens says about a row with a logit that is NaN or infinite.
@@ -70,7 +70,7 @@ enum class StreamSource {
 };
 
 /// Owns everything that a run needs besides tokens and numbers: weights as its device wants them,
-/// K/V and index pools, one recurrent state per slot, activations. Talks in slots, rows and blocks;
+/// K/V and index pools, one recurrent state per slot, activations. Talks in slots, rows and pages;
 /// V is the vocabulary.
 ///
 /// A device may fail at any time. Then failure() says so, for good; calls do nothing and what they
@@ -127,10 +127,10 @@ class Executor {
   /// recurrent part after that many rows of the last Forward, fewer than there were.
   virtual void SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) = 0;
   virtual void LoadState(std::span<const std::byte> from, int slot) = 0;
-  /// Whole blocks of every pool, KvCachePlan::block_bytes() each, to host memory and back.
-  virtual void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) = 0;
-  virtual void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) = 0;
-  virtual void CopyBlock(BlockId from, BlockId to) = 0;
+  /// Whole pages of every pool, KvCachePlan::page_bytes() each, to host memory and back.
+  virtual void SavePages(std::span<const PageId> pages, std::span<std::byte> to) = 0;
+  virtual void LoadPages(std::span<const std::byte> from, std::span<const PageId> pages) = 0;
+  virtual void CopyPage(PageId from, PageId to) = 0;
 
   /// With ExecutorLimits::observe_kv, what was stored since the last call, and starts anew: per K/V
   /// layer 2 * kv_heads heads, of K, then of V.

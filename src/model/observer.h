@@ -15,7 +15,7 @@ class ForwardObserver {
   virtual void OnKeyValue(int layer, ConstMatrix k, ConstMatrix v) {
     (void)layer, (void)k, (void)v;
   }
-  /// Blocks chosen for each row.
+  /// Selection blocks chosen for each row.
   virtual void OnSelection(int layer, const BlockSelection& selection) {
     (void)layer, (void)selection;
   }

@@ -20,7 +20,7 @@ class Steps {
   virtual Result<void> Embed(const Weight& table) = 0;
   /// R += n-gram memory of the ids.
   virtual Result<void> NgramMemory(const PleWeights& weights, const LayerSpec& layer) = 0;
-  /// x [T,H] = what the next part of the layer reads from R, and how it will be added.
+  /// x [T,H] = what the next step of the layer reads from R, and how it will be added.
   virtual Result<void> Mix(const HyperConnectionWeights& weights) = 0;
   /// y [T,H] = GDN(x); recurrent states advance, and those between rows that may have to be gone
   /// back to are kept.
@@ -31,7 +31,7 @@ class Steps {
   virtual Result<void> StoreKeyValue(const QsaLayerWeights& weights, const LayerSpec& layer) = 0;
   /// What was stored, before it was rounded, is counted where a run measures ranges.
   virtual Result<void> ObserveKeyValue(const LayerSpec& layer) = 0;
-  /// y = attention of the projected queries over the selected blocks.
+  /// y = attention of the projected queries over the chosen selection blocks.
   virtual Result<void> Attend(const QsaLayerWeights& weights, const LayerSpec& layer) = 0;
   /// y = experts(x).
   virtual Result<void> Experts(const MoeWeights& weights) = 0;

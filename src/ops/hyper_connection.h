@@ -1,4 +1,4 @@
-// Hyper-connections: how a block reads from and writes to the parallel residual streams.
+// Hyper-connections: how a step reads from and writes to the parallel residual streams.
 #pragma once
 
 #include "ops/op_context.h"

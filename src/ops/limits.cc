@@ -47,7 +47,7 @@ std::int64_t IndexHeads(Spec s) {
   return s.qsa.index_heads;
 }
 std::int64_t BlockTokens(Spec s) {
-  return s.qsa.block_tokens;
+  return s.qsa.selection_block_tokens;
 }
 std::int64_t Experts(Spec s) {
   return s.moe.experts;

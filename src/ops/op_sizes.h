@@ -11,10 +11,10 @@ namespace kv8 {
 /// What one model calls its ops with, at most. Zero dimensions mean that an op is not called.
 struct OpSizes {
   int threads = 1;
-  std::int64_t rows = 0;             // of a batch
-  std::int64_t sequences = 0;        // of a batch
-  std::int64_t sequence_blocks = 0;  // selectable blocks of the longest sequence
-  std::int64_t linear_rows = 0;      // of Linear's inputs
+  std::int64_t rows = 0;                       // of a batch
+  std::int64_t sequences = 0;                  // of a batch
+  std::int64_t sequence_selection_blocks = 0;  // selection blocks of the longest sequence
+  std::int64_t linear_rows = 0;                // of Linear's inputs
   std::int64_t linear_cols = 0;
   std::int64_t hidden = 0;
   std::int64_t streams = 0;

@@ -1,4 +1,4 @@
-// The n-gram memory block ("PLE") and the token embedding.
+// The n-gram memory ("PLE") and the token embedding.
 #pragma once
 
 #include <span>

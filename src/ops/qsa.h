@@ -1,4 +1,4 @@
-// QSA attention: stores to the paged caches, block selection, sparse attention.
+// QSA attention: stores to the K/V and index pages, choice of selection blocks, sparse attention.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ struct QsaSlice {
 using KvStoreFn = void(const OpContext&, ConstMatrix k, ConstMatrix v,
                        std::span<const QsaSlice> slices, SaturationCount* saturation);
 
-/// Keeps raw index keys in the ring and, for each block of `block_tokens` that a row completes,
+/// Keeps raw index keys in the ring and, for each selection block that a row completes,
 /// stores
-///   K_b = RoPE at position b * block_tokens (norm(mean of the block's raw keys))
+///   K_b = RoPE at position b * selection_block_tokens (norm(mean of the block's raw keys))
 ///
 /// Shapes   raw [T,index_dim] f32 | rope.gain [index_dim]
 /// Effects  writes ring and index pages. Works for any cut of a sequence into calls.
@@ -44,17 +44,17 @@ using KvStoreFn = void(const OpContext&, ConstMatrix k, ConstMatrix v,
 using IndexStoreFn = void(const OpContext&, const QsaConfig&, ConstMatrix raw,
                           const HeadNormRope& rope, std::span<const QsaSlice> slices);
 
-/// The selectable blocks that each row attends to. The open tail (tokens of the block that the
+/// The selection blocks that each row attends to. The open tail (tokens of the block that the
 /// row's position has not completed) is always attended and not listed.
 struct BlockSelection {
-  std::span<std::int32_t> blocks;  // [T,budget_blocks]: ascending, the first counts[t] are valid
+  std::span<std::int32_t> blocks;  // [T,budget_selection_blocks]: ascending, counts[t] of them
   std::span<std::int32_t> counts;  // [T]
 };
 
-/// For a row at position p, n = (p + 1) / block_tokens complete blocks:
+/// For a row at position p, n = (p + 1) / selection_block_tokens complete blocks:
 ///   score(b) = sum over index heads h of max(0, iq[h] . K_b)
-///   selected = the min(budget_blocks, n) best, ties to the lower block; all n when
-///              n <= budget_blocks
+///   selected = the min(budget_selection_blocks, n) best, ties to the lower block; all n when
+///              n <= budget_selection_blocks
 /// A positive factor of the score would not change the order. A NaN score ranks below every number.
 /// A row's own block is not forced in.
 ///

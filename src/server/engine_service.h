@@ -46,7 +46,7 @@ class GenerationSink {
 struct EngineSnapshot {
   EngineStatistics statistics;
   KvCacheInfo kv_cache;
-  std::optional<std::vector<KvBlockInfo>> pool;  // absent unless WatchPool was called lately
+  std::optional<std::vector<KvPageInfo>> pool;  // absent unless WatchPool was called lately
   std::chrono::steady_clock::time_point taken;
 };
 

@@ -74,7 +74,7 @@ class Families {
 void AddRequests(Families& out, const EngineStatistics& s) {
   out.Gauge("vllm:num_requests_running", "Sequences that hold a slot.", s.running);
   out.Gauge("vllm:num_requests_waiting", "Sequences in line.", s.waiting);
-  out.Counter("vllm:num_preemptions_total", "Sequences that gave their blocks back for a while.",
+  out.Counter("vllm:num_preemptions_total", "Sequences that gave their pages back for a while.",
               s.preemptions);
   out.Begin("vllm:request_success_total", "Choices by how they ended.", MetricType::Counter);
   out.Add(static_cast<double>(s.stopped), {{"finished_reason", "stop"}});
@@ -95,8 +95,8 @@ void AddTokens(Families& out, const EngineStatistics& s) {
               s.prefix_lookups);
   out.Counter("kv8:prefix_hits_total", "Prompts of which the prefix cache had a beginning.",
               s.prefix_hits);
-  out.Counter("kv8:prefix_hit_blocks_total", "Blocks of K/V that the prefix cache supplied.",
-              s.prefix_hit_blocks);
+  out.Counter("kv8:prefix_hit_pages_total", "Pages of K/V that the prefix cache supplied.",
+              s.prefix_hit_pages);
   out.Gauge("kv8:prefix_snapshots", "Recurrent states that the prefix cache keeps.",
             s.prefix_snapshots);
 }
@@ -156,19 +156,19 @@ void AddSpeculation(Families& out, const SpeculationStats& s) {
 }
 
 void AddKvCache(Families& out, const KvCacheInfo& kv) {
-  const auto blocks = static_cast<double>(kv.blocks);
-  const auto free = static_cast<double>(kv.free_blocks);
-  const auto cached = static_cast<double>(kv.cached_blocks);
-  const double block_bytes = blocks > 0 ? static_cast<double>(kv.bytes) / blocks : 0;
+  const auto pages = static_cast<double>(kv.pages);
+  const auto free = static_cast<double>(kv.free_pages);
+  const auto cached = static_cast<double>(kv.cached_pages);
+  const double page_bytes = pages > 0 ? static_cast<double>(kv.bytes) / pages : 0;
   const std::vector<std::pair<const char*, double>> owners = {
-      {"free", free}, {"prefix_cache", cached}, {"requests", blocks - free - cached}};
-  out.Gauge("vllm:kv_cache_usage_perc", "Share of the blocks that are not free, 0 to 1.",
-            blocks > 0 ? (blocks - free) / blocks : 0);
-  out.Begin("kv8:kv_blocks", "Blocks by owner; prefix_cache counts those it shares with requests.",
+      {"free", free}, {"prefix_cache", cached}, {"requests", pages - free - cached}};
+  out.Gauge("vllm:kv_cache_usage_perc", "Share of the pages that are not free, 0 to 1.",
+            pages > 0 ? (pages - free) / pages : 0);
+  out.Begin("kv8:kv_pages", "Pages by owner; prefix_cache counts those it shares with requests.",
             MetricType::Gauge);
   for (const auto& [owner, count] : owners) out.Add(count, {{"owner", owner}});
   out.Begin("kv8:kv_bytes", "Bytes of K and V by owner, all layers.", MetricType::Gauge);
-  for (const auto& [owner, count] : owners) out.Add(count * block_bytes, {{"owner", owner}});
+  for (const auto& [owner, count] : owners) out.Add(count * page_bytes, {{"owner", owner}});
   out.Begin("kv8:scale_pack_info",
             "The scale pack in use, and how it belongs to the weights; an empty id: none.",
             MetricType::Gauge);

@@ -27,12 +27,14 @@ struct QsaConfig {
   double rope_theta = 0;
   int index_heads = 0;
   int index_dim = 0;
-  int block_tokens = 0;   // indexer_compress_ratio: tokens per selectable block
-  int budget_blocks = 0;  // indexer_budget / indexer_compress_ratio
+  int selection_block_tokens = 0;   // indexer_compress_ratio: tokens per selection block
+  int budget_selection_blocks = 0;  // indexer_budget / indexer_compress_ratio
 
   /// Values that one token adds to one layer's cache: K and V, and its share of an index key.
   int kv_values_per_token() const { return 2 * kv_heads * head_dim; }
-  double index_values_per_token() const { return static_cast<double>(index_dim) / block_tokens; }
+  double index_values_per_token() const {
+    return static_cast<double>(index_dim) / selection_block_tokens;
+  }
 };
 
 struct MoeConfig {

@@ -6,7 +6,7 @@
 
 namespace kv8 {
 
-/// True when `prompt`, a rendered conversation, ends inside an open `<think>` block.
+/// True when `prompt`, a rendered conversation, ends inside an open `<think>` section.
 bool PromptOpensReasoning(std::string_view prompt);
 
 /// What came of a piece of text; either part may be empty.
@@ -16,13 +16,13 @@ struct ReasoningDelta {
 };
 
 /// Splits an answer at its first `</think>`: before it reasoning, after it content. An answer that
-/// neither goes on in an open block nor begins with `<think>` is content throughout.
+/// neither goes on in an open section nor begins with `<think>` is content throughout.
 ///
 /// Markers belong to neither part, nor do the line breaks around them. Apart from those the parts
 /// hold every byte. Held back is only what may still turn out to belong to a marker.
 class ReasoningParser {
  public:
-  /// `open`: the prompt has opened the block (PromptOpensReasoning).
+  /// `open`: the prompt has opened the section (PromptOpensReasoning).
   explicit ReasoningParser(bool open) : open_(open) {}
 
   ReasoningDelta Push(std::string_view text);

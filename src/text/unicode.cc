@@ -193,11 +193,11 @@ const Unicode& Unicode::Get() {
 bool Unicode::IsNfcInert(std::string_view text) const {
   std::size_t at = 0;
   while (at < text.size()) {
-    std::uint64_t block;
-    if (text.size() - at >= sizeof block) {
-      std::memcpy(&block, text.data() + at, sizeof block);
-      if ((block & 0x8080808080808080u) == 0) {  // eight ASCII characters
-        at += sizeof block;
+    std::uint64_t eight;
+    if (text.size() - at >= sizeof eight) {
+      std::memcpy(&eight, text.data() + at, sizeof eight);
+      if ((eight & 0x8080808080808080u) == 0) {  // eight ASCII characters
+        at += sizeof eight;
         continue;
       }
     }

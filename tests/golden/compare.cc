@@ -40,12 +40,14 @@ std::vector<float> Flat(const std::vector<std::vector<float>>& rows) {
 
 /// Tokens that a row at `position` sees, as a 0/1 mask over `tokens`.
 std::vector<std::uint8_t> VisibleMask(const TailProbe::Blocks& blocks, std::int64_t position,
-                                      std::int64_t tokens, int block_tokens) {
+                                      std::int64_t tokens, int selection_block_tokens) {
   std::vector<std::uint8_t> mask(static_cast<std::size_t>(tokens), 0);
   for (const std::int32_t block : blocks) {
-    std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(block) * block_tokens, block_tokens, 1);
+    std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(block) * selection_block_tokens,
+                selection_block_tokens, 1);
   }
-  for (std::int64_t t = (position + 1) / block_tokens * block_tokens; t <= position; ++t) {
+  for (std::int64_t t = (position + 1) / selection_block_tokens * selection_block_tokens;
+       t <= position; ++t) {
     mask[static_cast<std::size_t>(t)] = 1;
   }
   return mask;
@@ -120,7 +122,8 @@ void ExpectTailsMatch(const Golden& golden, const TailProbe& probe, const ModelS
     const auto& selections = probe.selections.at(layer);
     for (std::size_t i = 0; i < selections.size(); ++i) {
       const std::int64_t position = tokens - static_cast<std::int64_t>(selections.size() - i);
-      const auto mask = VisibleMask(selections[i], position, tokens, config.qsa.block_tokens);
+      const auto mask =
+          VisibleMask(selections[i], position, tokens, config.qsa.selection_block_tokens);
       const auto expected = visible.begin() + static_cast<std::ptrdiff_t>(i) * tokens;
       EXPECT_TRUE(std::equal(mask.begin(), mask.end(), expected)) << "row " << position;
     }

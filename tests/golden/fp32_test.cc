@@ -55,7 +55,7 @@ TEST_P(GoldenFp32, Reproduces) {
   const Golden golden(GetParam().golden);
   const auto ids = golden.Ints("input_ids");
   SequenceRunner runner({});
-  TailProbe probe(runner.model().spec.qsa.budget_blocks);
+  TailProbe probe(runner.model().spec.qsa.budget_selection_blocks);
   const std::vector<float> streams = GetParam().chunk == 0
                                          ? runner.Decode(ids, &probe)
                                          : runner.Prefill(ids, GetParam().chunk, &probe);

@@ -31,8 +31,8 @@ class TailProbe : public ForwardObserver {
   /// Blocks chosen by one row.
   using Blocks = std::vector<std::int32_t>;
 
-  explicit TailProbe(std::int64_t budget_blocks)
-      : budget_(static_cast<std::size_t>(budget_blocks)) {}
+  explicit TailProbe(std::int64_t budget_selection_blocks)
+      : budget_(static_cast<std::size_t>(budget_selection_blocks)) {}
 
   void OnKeyValue(int layer, ConstMatrix k, ConstMatrix v) override {
     Keep(keys, layer, 8, k);

@@ -72,8 +72,8 @@ class StateTestCase(ServerTestCase):
         # An open page keeps its connections.
         self.wait_until(lambda: self.state()["requests"]["running"] == 0, "requests run on")
 
-    def blocks(self):
-        """The holders of every block."""
+    def pages(self):
+        """The holders of every page."""
         self.wait_until(lambda: self.state()["pool"], "nobody maps the pools")
         pool = self.state()["pool"]
         numbers, lengths = pool["runs"][::2], pool["runs"][1::2]
@@ -83,11 +83,11 @@ class StateTestCase(ServerTestCase):
 class WithoutBrowser(StateTestCase):
     def test_the_map_adds_up(self):
         clients = [self.client() for _ in range(2)]
-        for client in clients:  # the second finds the first's blocks
+        for client in clients:  # the second finds the first's pages
             client.send(completion(3000, stream=True, prompt=PROMPT * 30)).until(b"data: ")
 
         def shared():
-            return [block for block in self.blocks() if len(block["requests"]) == 2]
+            return [page for page in self.pages() if len(page["requests"]) == 2]
 
         self.wait_until(shared, "nothing is shared")
         self.assertGreaterEqual(shared()[0]["count"], 2)
@@ -96,11 +96,11 @@ class WithoutBrowser(StateTestCase):
         self.assert_idle_and_well()
         self.wait_until_idle()
         cache = self.state()["kv_cache"]
-        blocks = self.blocks()
-        self.assertEqual(len(blocks), cache["blocks"])
-        self.assertEqual(sum(b["count"] == 0 for b in blocks), cache["free"])
-        self.assertEqual(sum(b["cached"] for b in blocks), cache["cached"])
-        self.assertEqual([b for b in blocks if b["requests"]], [])
+        pages = self.pages()
+        self.assertEqual(len(pages), cache["pages"])
+        self.assertEqual(sum(b["count"] == 0 for b in pages), cache["free"])
+        self.assertEqual(sum(b["cached"] for b in pages), cache["cached"])
+        self.assertEqual([b for b in pages if b["requests"]], [])
 
     def test_time_goes_on_while_nothing_runs(self):
         before = self.state()
@@ -267,7 +267,7 @@ class PageTest(Browsing, StateTestCase):
         page.wait_for(LIVE)
         free = page.evaluate("document.getElementById('pool').toDataURL()")
         clients = []
-        for _ in range(2):  # the second finds the first's blocks
+        for _ in range(2):  # the second finds the first's pages
             client = self.client()
             client.send(completion(3000, stream=True, prompt=PROMPT * 30)).until(b"data: ")
             clients.append(client)
@@ -280,13 +280,13 @@ class PageTest(Browsing, StateTestCase):
         for number in both:
             self.assertRegex(legend, rf"request {number}: \d+, \d+ shared")
 
-        shared = [len(block["requests"]) for block in self.blocks()].index(2)
+        shared = [len(page["requests"]) for page in self.pages()].index(2)
         page.evaluate("document.getElementById('pool').focus()")
-        for _ in range(shared + 1):  # the first press chooses block 0
+        for _ in range(shared + 1):  # the first press chooses page 0
             page.press("ArrowRight")
-        self.assertRegex(page.text("#readout"), rf"^Block {shared}: request {both[0]}, .* holders$")
+        self.assertRegex(page.text("#readout"), rf"^Page {shared}: request {both[0]}, .* holders$")
         page.move_to("#pool", 0.001, 0.001)
-        self.assertRegex(page.text("#readout"), "^Block 0: ")
+        self.assertRegex(page.text("#readout"), "^Page 0: ")
 
         for client in clients:
             client.close()

@@ -337,7 +337,7 @@ class Metrics(ServerTestCase):
             *("vllm:prompt_tokens_total", "vllm:request_success_total"),
             *("vllm:time_to_first_token_seconds_bucket", "vllm:e2e_request_latency_seconds_sum"),
             *("vllm:request_queue_time_seconds_count", "vllm:spec_decode_num_drafts_total"),
-            *("kv8:kv_blocks", "kv8:kv_bytes", "kv8:kv_scale", "kv8:kv_saturated_values_total"),
+            *("kv8:kv_pages", "kv8:kv_bytes", "kv8:kv_scale", "kv8:kv_saturated_values_total"),
             *("kv8:scale_pack_info", "kv8:memory_bytes"),
         ):
             self.assertIn(name, names)

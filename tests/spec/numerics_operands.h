@@ -30,7 +30,7 @@ struct AttentionShape {
   int query_heads = 4;
 };
 
-/// The last row of a sequence of up to 64 tokens: one pool block, gates of one half.
+/// The last row of a sequence of up to 64 tokens: one page, gates of one half.
 struct AttentionCase {
   AttentionCase(KvDType dtype, std::int64_t token_count, const AttentionShape& shape = {})
       : tokens(token_count) {
@@ -39,17 +39,17 @@ struct AttentionCase {
     config.head_dim = shape.head_dim;
     config.index_heads = 4;
     config.index_dim = 16;
-    config.block_tokens = 4;
-    config.budget_blocks = 16;
+    config.selection_block_tokens = 4;
+    config.budget_selection_blocks = 16;
     const KvLayout kv{dtype, config.kv_heads, config.head_dim};
-    const IndexLayout index{dtype == KvDType::kFp32, kBlockTokens / 4, config.index_dim};
-    kv_pool.assign(static_cast<std::size_t>(2 * kv.block_bytes()), std::byte{0});
-    index_pool.assign(static_cast<std::size_t>(2 * index.block_bytes()), std::byte{0});
+    const IndexLayout index{dtype == KvDType::kFp32, kPageTokens / 4, config.index_dim};
+    kv_pool.assign(static_cast<std::size_t>(2 * kv.page_bytes()), std::byte{0});
+    index_pool.assign(static_cast<std::size_t>(2 * index.page_bytes()), std::byte{0});
     ring.assign(static_cast<std::size_t>(kIndexRingTokens * config.index_dim), 0.0f);
     slice.row_count = 1;
     slice.first_position = tokens - 1;
-    slice.kv = {kv_pool.data(), kv, blocks, 1.0f, 1.0f};
-    slice.index = {index_pool.data(), index, blocks};
+    slice.kv = {kv_pool.data(), kv, table, 1.0f, 1.0f};
+    slice.index = {index_pool.data(), index, table};
     slice.index_ring = ring;
     q = RandomValues(width(), 1);
     for (std::int32_t b = 0; b < tokens / 4; ++b) selected.push_back(b);
@@ -86,7 +86,7 @@ struct AttentionCase {
 
   std::vector<float> Attend(const OpTable& ops) {
     std::vector<std::int32_t> list = selected, counts{static_cast<std::int32_t>(list.size())};
-    list.resize(static_cast<std::size_t>(config.budget_blocks));
+    list.resize(static_cast<std::size_t>(config.budget_selection_blocks));
     const std::vector<float> gate(static_cast<std::size_t>(width()), 0.0f);
     std::vector<float> out(gate.size());
     ThreadPool pool(1);
@@ -110,7 +110,7 @@ struct AttentionCase {
 
   QsaConfig config;
   std::int64_t tokens;
-  std::array<BlockId, 1> blocks{BlockId{1}};
+  std::array<PageId, 1> table{PageId{1}};
   std::vector<std::byte> kv_pool, index_pool;
   std::vector<float> ring, q, raw;
   std::vector<float> gain = RandomValues(16, 6), inv_freq = RopeFrequencies(1e4, 8);
@@ -123,11 +123,11 @@ struct SelectionCase {
   SelectionCase(std::int64_t tokens, int budget) {
     config.index_heads = 4;
     config.index_dim = 4;
-    config.block_tokens = 4;
-    config.budget_blocks = budget;
+    config.selection_block_tokens = 4;
+    config.budget_selection_blocks = budget;
     slice.row_count = 1;
     slice.first_position = tokens - 1;
-    slice.index = {pool.data(), {true, kBlockTokens / 4, 4}, blocks};
+    slice.index = {pool.data(), {true, kPageTokens / 4, 4}, table};
   }
   SelectionCase(const SelectionCase&) = delete;
 
@@ -136,7 +136,8 @@ struct SelectionCase {
       std::memcpy(slice.index.At(static_cast<std::int64_t>(b)), &scores[b], sizeof(float));
     }
     const std::vector<float> iq{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-    std::vector<std::int32_t> list(static_cast<std::size_t>(config.budget_blocks)), counts(1);
+    std::vector<std::int32_t> list(static_cast<std::size_t>(config.budget_selection_blocks)),
+        counts(1);
     ThreadPool threads(1);
     ops.select_blocks(test::ContextOf(threads), config, ConstMatrix(iq.data(), 1, 16), {&slice, 1},
                       {list, counts});
@@ -145,7 +146,7 @@ struct SelectionCase {
   }
 
   QsaConfig config;
-  std::array<BlockId, 1> blocks{BlockId{0}};
+  std::array<PageId, 1> table{PageId{0}};
   std::vector<std::byte> pool = std::vector<std::byte>(16 * 16);
   QsaSlice slice;
 };
@@ -257,7 +258,7 @@ inline bool AttentionRowsAreIndependent(const OpTable& ops, int threads) {
   test.slice.kv.k_scale = test.slice.kv.v_scale = 0.01f;
   test.FillRandom(ops);
   test.StoreIndexKeys(ops);
-  test.config.budget_blocks = 3;
+  test.config.budget_selection_blocks = 3;
   const std::int64_t width = test.width(), iq_width = 64;
   const std::vector<float> q = RandomValues(kRows * width, 8),
                            iq = RandomValues(kRows * iq_width, 9);

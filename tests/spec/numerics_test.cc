@@ -272,7 +272,7 @@ TEST(SpecNumerics, Num17_OpenTailIsSeenAndOwnBlockIsNotForced) {
 TEST(SpecNumerics, Num18_WithinTheBudgetEverythingIsSelected) {
   for (const OpTable* ops : Backends()) {
     SelectionCase selection(19, 4);
-    selection.slice.index.blocks = {};  // reading a key would be out of bounds
+    selection.slice.index.table = {};  // reading a key would be out of bounds
     EXPECT_EQ(selection.Run(*ops, {}), (std::vector<std::int32_t>{0, 1, 2, 3}));
   }
 }

@@ -39,7 +39,7 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
   limits.cache =
       KvCachePlan::ForTokens(config().qsa, options.kv_dtype,
                              model_->model().spec.KvLayers(options.with_draft), options.capacity);
-  limits.sequence_blocks = limits.cache.blocks;
+  limits.sequence_pages = limits.cache.pages;
   limits.max_rows = kMaxChunk;
   limits.logit_rows = kLogitRows;
   limits.threads = 1;
@@ -54,19 +54,19 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
                            limits.cache.kv_bytes() + limits.cache.index_bytes() - 1;
   }
   executor_ = OrThrow(CreateExecutor(options.device, model_->model(), limits));
-  for (std::int64_t i = limits.cache.blocks; i-- > 0;) {  // not in the order of the tokens
-    blocks_.push_back(static_cast<BlockId>(i));
+  for (std::int64_t i = limits.cache.pages; i-- > 0;) {  // not in the order of the tokens
+    pages_.push_back(static_cast<PageId>(i));
   }
   executor_->Reset(0);
 }
 
 SlotRows ExecutorRun::Rows(std::int64_t first, std::int64_t count, Phase phase) const {
-  const std::int64_t blocks = CeilDiv(first + count, kBlockTokens);
+  const std::int64_t pages = CeilDiv(first + count, kPageTokens);
   return {.slot = 0,
           .rows = count,
           .first_position = first,
           .phase = phase,
-          .blocks = std::span(blocks_).first(static_cast<std::size_t>(blocks))};
+          .pages = std::span(pages_).first(static_cast<std::size_t>(pages))};
 }
 
 void ExecutorRun::Check() const {

@@ -54,7 +54,7 @@ class ExecutorRun {
 
   std::unique_ptr<const LoadedModel> model_;
   std::unique_ptr<Executor> executor_;
-  std::vector<BlockId> blocks_;
+  std::vector<PageId> pages_;
   std::int64_t position_ = 0;
   std::int64_t last_rows_ = 0;  // of the last chunk
 };

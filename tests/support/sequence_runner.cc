@@ -37,7 +37,7 @@ SequenceRunner::SequenceRunner(const RunnerOptions& options)
       workspace_(model_.spec),
       layout_(StateLayout::For(model_.spec, options.with_draft)),
       state_(layout_),
-      blocks_(OrThrow(BlockPool(cache_.plan().blocks).Allocate(cache_.plan().blocks))) {}
+      pages_(OrThrow(PagePool(cache_.plan().pages).Allocate(cache_.plan().pages))) {}
 
 std::int64_t SequenceRunner::stream_width() const {
   return static_cast<std::int64_t>(model_.spec.streams) * model_.spec.hidden;
@@ -50,7 +50,7 @@ CpuContext SequenceRunner::Context(ForwardObserver* observer) {
 void SequenceRunner::Run(std::span<const TokenId> ids, Phase phase, ForwardObserver* observer,
                          float* streams) {
   const auto rows = static_cast<std::int64_t>(ids.size());
-  const SequenceRows sequence{0, rows, position_, phase, &state_, blocks_};
+  const SequenceRows sequence{0, rows, position_, phase, &state_, pages_};
   CpuSteps steps(model_.spec, Context(observer), Batch{ids, {&sequence, 1}},
                  Matrix(streams, rows, stream_width()));
   OrThrow(RunTarget(steps, model_.weights));
@@ -85,8 +85,8 @@ std::vector<float> SequenceRunner::DraftPrefill(std::span<const TokenId> next,
   for (std::size_t done = 0; done < next.size(); done += static_cast<std::size_t>(chunk)) {
     const std::size_t count = std::min(static_cast<std::size_t>(chunk), next.size() - done);
     const auto rows = static_cast<std::int64_t>(count);
-    const SequenceRows sequence{0,       rows,   static_cast<std::int64_t>(done), Phase::kPrefill,
-                                &state_, blocks_};
+    const SequenceRows sequence{0,       rows,  static_cast<std::int64_t>(done), Phase::kPrefill,
+                                &state_, pages_};
     CpuSteps steps(model_.spec, Context(observer), Batch{next.subspan(done, count), {&sequence, 1}},
                    Matrix(out.data() + done * width, rows, stream_width()),
                    ConstMatrix(streams.data() + done * width, rows, stream_width()));
@@ -98,7 +98,7 @@ std::vector<float> SequenceRunner::DraftPrefill(std::span<const TokenId> next,
 std::vector<float> SequenceRunner::DraftStep(TokenId next, std::span<const float> streams,
                                              std::int64_t position) {
   std::vector<float> out(static_cast<std::size_t>(stream_width()));
-  const SequenceRows sequence{0, 1, position, Phase::kDecode, &state_, blocks_};
+  const SequenceRows sequence{0, 1, position, Phase::kDecode, &state_, pages_};
   CpuSteps steps(model_.spec, Context(nullptr), Batch{{&next, 1}, {&sequence, 1}},
                  Matrix(out.data(), 1, stream_width()),
                  ConstMatrix(streams.data(), 1, stream_width()));

@@ -10,8 +10,8 @@
 
 #include "base/thread_pool.h"
 #include "family/checkpoint.h"
-#include "kvcache/block_pool.h"
 #include "kvcache/kv_cache.h"
+#include "kvcache/page_pool.h"
 #include "model/cpu/cpu_steps.h"
 #include "tensor/model_weights.h"
 
@@ -38,7 +38,7 @@ class SequenceRunner {
   const Model& model() const { return model_; }
   std::int64_t position() const { return position_; }
   KvCache& cache() { return cache_; }
-  std::span<const BlockId> blocks() const { return blocks_; }
+  std::span<const PageId> pages() const { return pages_; }
 
   /// Feeds ids as prefill chunks of `chunk` tokens. Returns the streams of all rows, [T,S*H].
   std::vector<float> Prefill(std::span<const TokenId> ids, std::int64_t chunk,
@@ -71,7 +71,7 @@ class SequenceRunner {
   Workspace workspace_;
   const StateLayout layout_;
   SequenceState state_;
-  std::vector<BlockId> blocks_;
+  std::vector<PageId> pages_;
   std::int64_t position_ = 0;
 };
 

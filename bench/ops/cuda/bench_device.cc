@@ -26,10 +26,10 @@ std::byte* BenchDevice::Allocate(std::int64_t bytes) {
   return memory_.back().data();
 }
 
-std::byte* BenchDevice::Repeat(std::span<const std::byte> block, std::int64_t bytes) {
+std::byte* BenchDevice::Repeat(std::span<const std::byte> piece, std::int64_t bytes) {
   std::byte* const to = Allocate(bytes);
-  const auto size = static_cast<std::int64_t>(block.size());
-  Must(stream_.Copy(to, block.data(), std::min(size, bytes)));
+  const auto size = static_cast<std::int64_t>(piece.size());
+  Must(stream_.Copy(to, piece.data(), std::min(size, bytes)));
   Must(stream_.Synchronize());
   for (std::int64_t done = size; done < bytes;) {
     const std::int64_t part = std::min(done, bytes - done);
@@ -47,9 +47,9 @@ std::byte* BenchDevice::Random16(std::int64_t bytes, std::uint16_t mask, std::ui
     for (std::uint16_t& value : values) value = static_cast<std::uint16_t>(engine());
     return values;
   }();
-  std::vector<std::uint16_t> block = random;
-  for (std::uint16_t& value : block) value = static_cast<std::uint16_t>((value & mask) | bits);
-  return Repeat(std::as_bytes(std::span(block)), bytes);
+  std::vector<std::uint16_t> piece = random;
+  for (std::uint16_t& value : piece) value = static_cast<std::uint16_t>((value & mask) | bits);
+  return Repeat(std::as_bytes(std::span(piece)), bytes);
 }
 
 Weight BenchDevice::RandomWeight(std::int64_t rows, std::int64_t cols) {
@@ -71,9 +71,9 @@ double BenchDevice::CopyBandwidth() {
 float* BenchDevice::RandomFloats(std::int64_t count, float deviation) {
   std::mt19937 engine(2);
   std::normal_distribution<float> normal(0.0f, deviation);
-  std::vector<float> block(1 << 20);
-  for (float& value : block) value = normal(engine);
-  return reinterpret_cast<float*>(Repeat(std::as_bytes(std::span(block)), count * 4));
+  std::vector<float> piece(1 << 20);
+  for (float& value : piece) value = normal(engine);
+  return reinterpret_cast<float*>(Repeat(std::as_bytes(std::span(piece)), count * 4));
 }
 
 double BenchDevice::MedianMicroseconds(const std::function<void()>& run) {

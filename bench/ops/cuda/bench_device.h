@@ -50,7 +50,7 @@ class BenchDevice {
   std::int32_t* Ints(std::int64_t count) {
     return reinterpret_cast<std::int32_t*>(Allocate(count * 4));
   }
-  /// Normal FP32 values; a block of a million, repeated.
+  /// Normal FP32 values; a million, repeated.
   float* RandomFloats(std::int64_t count, float deviation = 1.0f);
 
   /// Microseconds of one launch(i): all i < sets captured in one graph, replayed; the median of the
@@ -63,7 +63,7 @@ class BenchDevice {
 
  private:
   double MedianMicroseconds(const std::function<void()>& run);
-  std::byte* Repeat(std::span<const std::byte> block, std::int64_t bytes);
+  std::byte* Repeat(std::span<const std::byte> piece, std::int64_t bytes);
 
   std::unique_ptr<Device> device_;
   cuda::CudaOps ops_;

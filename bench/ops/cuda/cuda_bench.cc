@@ -28,10 +28,12 @@ class Bench {
         "\n| op | rows | context | us | floor us | of floor |\n"
         "| --- | --- | --- | --- | --- | --- |\n");
     for (const int rows : {1, 4, 16, 64}) {
-      for (const PageType type : {PageType::kFp16, PageType::kE4M3}) Attention(type, rows, 32'768);
+      for (const KvElement type : {KvElement::kFp16, KvElement::kE4M3})
+        Attention(type, rows, 32'768);
     }
     for (const int change : {1, 2, 8, 64}) {
-      for (const PageType type : {PageType::kFp16, PageType::kE4M3}) AttentionPrompt(type, change);
+      for (const KvElement type : {KvElement::kFp16, KvElement::kE4M3})
+        AttentionPrompt(type, change);
     }
     for (const std::int64_t context : {32'768, 131'072, 262'144}) {
       for (const int rows : {1, 16, 64}) Select(rows, context);
@@ -58,8 +60,8 @@ class Bench {
   /// such.
   struct Rows {
     std::vector<RowsView> sets;
-    BlockTables tables;
-    std::int64_t blocks;  // in the pool
+    PageTables tables;
+    std::int64_t pages;  // in the pool
     int sequences;
   };
   Rows MakeRows(int rows, int sets, int sequences, std::int64_t context) {
@@ -67,7 +69,7 @@ class Bench {
     result.sequences = sequences;
     const Sequences all = MakeSequences(b_, sequences, context);
     result.tables = all.tables;
-    result.blocks = all.blocks;
+    result.pages = all.pages;
     const std::vector<std::int64_t> positions(static_cast<std::size_t>(rows), context - 1);
     const std::int64_t* const position = b_.Upload(positions);
     for (int k = 0; k < sets; ++k) {
@@ -91,7 +93,7 @@ class Bench {
     return b_.Upload(blocks);
   }
 
-  void Attention(PageType type, int rows, std::int64_t context) {
+  void Attention(KvElement type, int rows, std::int64_t context) {
     if (!Wanted("attention")) return;
     const int sets = std::max(4, 64 / rows);
     const Rows r = MakeRows(rows, sets, 64, context);
@@ -102,14 +104,14 @@ class Bench {
       args.blocks = selected + static_cast<std::int64_t>(i) * rows * kBudget;
       Must(b_.ops().SparseAttention(b_.stream(), args));
     });
-    const double element = type == PageType::kE4M3 ? 1 : 2;
+    const double element = type == KvElement::kE4M3 ? 1 : 2;
     Report(fmt::format("sparse attention, {}", Name(type)), rows, context, us,
            rows * (8.0 * kBudget * kKvHeads * kHeadDim * element + 3.0 * kHeads * 4));
   }
 
-  /// The last rows of one prompt, of whose selections neighbours share all but one page in
-  /// `change`. The floor is the products over the rate of a large matrix product.
-  void AttentionPrompt(PageType type, int change) {
+  /// The last rows of one prompt, of whose selections neighbours share all but one selection block
+  /// in `change`. The floor is the products over the rate of a large matrix product.
+  void AttentionPrompt(KvElement type, int change) {
     if (!Wanted("attention")) return;
     constexpr int kRows = 512, kSets = 4;
     constexpr std::int64_t kContext = 32'768;
@@ -132,16 +134,18 @@ class Bench {
       Must(b_.ops().PromptAttention(b_.stream(), args));
     });
     const double flops = 4.0 * kRows * kHeads * 4 * kBudget;
-    Report(
-        fmt::format("sparse attention, {}, prompt, 1 of {} pages new per row", Name(type), change),
-        kRows, kContext, us, flops / kFlopsPerUs * bytes_per_us_);
+    Report(fmt::format("sparse attention, {}, prompt, 1 of {} selection blocks new per row",
+                       Name(type), change),
+           kRows, kContext, us, flops / kFlopsPerUs * bytes_per_us_);
   }
 
   static constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
-  static std::string_view Name(PageType type) { return type == PageType::kE4M3 ? "E4M3" : "FP16"; }
+  static std::string_view Name(KvElement type) {
+    return type == KvElement::kE4M3 ? "E4M3" : "FP16";
+  }
 
-  SparseAttentionArgs AttentionOperands(PageType type, int rows, const Rows& r) {
-    return bench::AttentionOperands(b_, rows, r.tables, KvPool(b_, r.blocks, type));
+  SparseAttentionArgs AttentionOperands(KvElement type, int rows, const Rows& r) {
+    return bench::AttentionOperands(b_, rows, r.tables, KvPool(b_, r.pages, type));
   }
 
   /// [rows,kBudget]: each row has its predecessor's blocks but for `fresh`, which are random.
@@ -167,7 +171,7 @@ class Bench {
     if (!Wanted("select")) return;
     const int sets = std::max(2, 16 / rows);
     const Rows r = MakeRows(rows, sets, std::max(rows, 16), context);
-    SelectBlocksArgs args = SelectOperands(b_, rows, r.tables, IndexPool(b_, r.blocks), context);
+    SelectBlocksArgs args = SelectOperands(b_, rows, r.tables, IndexPool(b_, r.pages), context);
     const double us = b_.MedianMicroseconds(sets, [&](int i) {
       args.rows = r.sets[static_cast<std::size_t>(i)];
       Must(b_.ops().SelectBlocks(b_.stream(), args));
@@ -213,7 +217,7 @@ class Bench {
     constexpr std::int64_t kContext = 4096;
     const Rows r = MakeRows(rows, 1, rows, kContext);
     const QsaStoreArgs args = StoreOperands(
-        b_, r.sets[0], r.tables, KvPool(b_, r.blocks, PageType::kE4M3), IndexPool(b_, r.blocks));
+        b_, r.sets[0], r.tables, KvPool(b_, r.pages, KvElement::kE4M3), IndexPool(b_, r.pages));
     constexpr std::int64_t kIndexWidth = (kIndexHeads + 1) * kIndexDim;
     const double us =
         b_.MedianMicroseconds(64, [&](int) { Must(b_.ops().QsaStore(b_.stream(), args)); });

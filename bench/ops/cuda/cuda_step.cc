@@ -36,7 +36,7 @@ struct Layer {
 
 class Step {
  public:
-  Step(BenchDevice& b, int layers, int rows, PageType type) : b_(b), rows_(rows), type_(type) {
+  Step(BenchDevice& b, int layers, int rows, KvElement type) : b_(b), rows_(rows), type_(type) {
     streams_ = b.Floats(rows_ * kWidth);
     y_ = b.Floats(kOutSplits * rows_ * kHidden);
     MakeRows();
@@ -76,7 +76,7 @@ class Step {
       Must(b_.stream().Synchronize());
       bytes +=
           2 * MixBytes() + WeightBytes(layer.in) + WeightBytes(layer.out) + ExpertBytes(active);
-      const double element = type_ == PageType::kE4M3 ? 1 : 2;
+      const double element = type_ == KvElement::kE4M3 ? 1 : 2;
       bytes += static_cast<double>(rows_) *
                (layer.qsa ? 4.0 * kBudget * 2 * kKvHeads * kHeadDim * element +
                                 kContext / 4.0 * kIndexDim * 2
@@ -198,8 +198,8 @@ class Step {
                        {weight(2 * kHeads), weight(kKvHeads * kHeadDim),
                         weight(kKvHeads * kHeadDim), weight((kIndexHeads + 1) * kIndexDim)});
     layer.store =
-        StoreOperands(b_, row_view_, sequences_.tables, KvPool(b_, sequences_.blocks, type_),
-                      IndexPool(b_, sequences_.blocks));
+        StoreOperands(b_, row_view_, sequences_.tables, KvPool(b_, sequences_.pages, type_),
+                      IndexPool(b_, sequences_.pages));
     layer.store.query_gate = layer.in.outputs[0].out;
     layer.store.key = layer.in.outputs[1].out;
     layer.store.value = layer.in.outputs[2].out;
@@ -235,7 +235,7 @@ class Step {
 
   BenchDevice& b_;
   std::int64_t rows_;
-  PageType type_;
+  KvElement type_;
   float *streams_, *y_, *core_;
   std::int32_t *index_, *ones_;
   RowsView row_view_;
@@ -254,9 +254,9 @@ int Run(int layers) {
       "\n| decode step, {} layers and head, context {} | rows | us | floor us | of floor |\n"
       "| --- | --- | --- | --- | --- |\n",
       layers, kContext);
-  for (const PageType type : {PageType::kE4M3, PageType::kFp16}) {
+  for (const KvElement type : {KvElement::kE4M3, KvElement::kFp16}) {
     for (const int rows : {1, 16, 64}) {
-      if (type == PageType::kFp16 && rows != 64) continue;
+      if (type == KvElement::kFp16 && rows != 64) continue;
       Step step(b, layers, rows, type);
       const double us = b.MedianMicroseconds(1, [&](int) { step.Launch(); });
       if (!step.Finite()) {
@@ -265,7 +265,7 @@ int Run(int layers) {
       }
       const double floor = step.Bytes() / bytes_per_us;
       fmt::print("| {} cache | {} | {:.0f} | {:.0f} | {:.0f}% |\n",
-                 type == PageType::kE4M3 ? "E4M3" : "FP16", rows, us, floor, 100 * floor / us);
+                 type == KvElement::kE4M3 ? "E4M3" : "FP16", rows, us, floor, 100 * floor / us);
       b.Clear();
     }
   }

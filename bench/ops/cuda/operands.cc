@@ -55,23 +55,23 @@ double ExpertBytes(int active) {
 }
 
 Sequences MakeSequences(BenchDevice& b, std::int64_t count, std::int64_t context) {
-  const std::int64_t stride = context / kTokensPerBlock;
+  const std::int64_t stride = context / kPageTokens;
   std::vector<std::int32_t> table(static_cast<std::size_t>(stride * count));
   std::iota(table.begin(), table.end(), 0);
   std::shuffle(table.begin(), table.end(), std::mt19937(3));
   return {{b.Upload(table), stride}, stride * count};
 }
 
-KvPoolView KvPool(BenchDevice& b, std::int64_t blocks, PageType type) {
-  const bool e4m3 = type == PageType::kE4M3;
+KvPoolView KvPool(BenchDevice& b, std::int64_t pages, KvElement type) {
+  const bool e4m3 = type == KvElement::kE4M3;
   const KvLayout layout{e4m3 ? KvDType::kE4M3 : KvDType::kFp16, kKvHeads, kHeadDim};
-  std::byte* const pool = e4m3 ? b.Random16(blocks * layout.block_bytes(), 0xBFBF, 0x2020)
-                               : b.Random16(blocks * layout.block_bytes(), 0x8FFF, 0x3000);
+  std::byte* const pool = e4m3 ? b.Random16(pages * layout.page_bytes(), 0xBFBF, 0x2020)
+                               : b.Random16(pages * layout.page_bytes(), 0x8FFF, 0x3000);
   return {reinterpret_cast<unsigned char*>(pool), type, kKvHeads, kHeadDim, 0.1f, 0.1f};
 }
 
-IndexPoolView IndexPool(BenchDevice& b, std::int64_t blocks) {
-  return {reinterpret_cast<std::uint16_t*>(b.Random16(blocks * 16 * kIndexDim * 2, 0x8FFF, 0x3000)),
+IndexPoolView IndexPool(BenchDevice& b, std::int64_t pages) {
+  return {reinterpret_cast<std::uint16_t*>(b.Random16(pages * 16 * kIndexDim * 2, 0x8FFF, 0x3000)),
           kIndexDim};
 }
 
@@ -96,7 +96,7 @@ GdnArgs GdnOperands(BenchDevice& b, std::int64_t rows, std::int64_t slots, std::
           .out = b.Floats(rows * kValueHeads * kGdnDim)};
 }
 
-QsaStoreArgs StoreOperands(BenchDevice& b, const RowsView& rows, const BlockTables& tables,
+QsaStoreArgs StoreOperands(BenchDevice& b, const RowsView& rows, const PageTables& tables,
                            const KvPoolView& kv, const IndexPoolView& index) {
   const std::int64_t count = rows.count;
   return {.rows = rows,
@@ -114,7 +114,7 @@ QsaStoreArgs StoreOperands(BenchDevice& b, const RowsView& rows, const BlockTabl
           .query_heads = kQueryHeads,
           .rotary_dim = kRotaryDim,
           .index_heads = kIndexHeads,
-          .block_tokens = 4,
+          .selection_block_tokens = 4,
           .kv = kv,
           .index = index,
           .index_ring = b.RandomFloats(count * kRingTokens * kIndexDim),
@@ -123,22 +123,22 @@ QsaStoreArgs StoreOperands(BenchDevice& b, const RowsView& rows, const BlockTabl
           .saturation = b.Upload(std::vector<unsigned long long>(4))};
 }
 
-SelectBlocksArgs SelectOperands(BenchDevice& b, std::int64_t rows, const BlockTables& tables,
+SelectBlocksArgs SelectOperands(BenchDevice& b, std::int64_t rows, const PageTables& tables,
                                 const IndexPoolView& index, std::int64_t context) {
   const std::int64_t most = context / 4;
   return {.tables = tables,
           .index = index,
           .index_heads = kIndexHeads,
-          .block_tokens = 4,
-          .budget_blocks = kBudget,
-          .max_blocks = static_cast<std::int32_t>(most),
+          .selection_block_tokens = 4,
+          .budget_selection_blocks = kBudget,
+          .max_selection_blocks = static_cast<std::int32_t>(most),
           .index_query = b.RandomFloats(rows * kIndexHeads * kIndexDim),
           .scores = b.Floats(rows * most),
           .blocks = b.Ints(rows * kBudget),
           .counts = b.Ints(rows)};
 }
 
-SparseAttentionArgs AttentionOperands(BenchDevice& b, std::int64_t rows, const BlockTables& tables,
+SparseAttentionArgs AttentionOperands(BenchDevice& b, std::int64_t rows, const PageTables& tables,
                                       const KvPoolView& kv) {
   constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
   const SparseAttentionScratch sizes =
@@ -146,8 +146,8 @@ SparseAttentionArgs AttentionOperands(BenchDevice& b, std::int64_t rows, const B
   return {.tables = tables,
           .kv = kv,
           .query_heads = kQueryHeads,
-          .block_tokens = 4,
-          .budget_blocks = kBudget,
+          .selection_block_tokens = 4,
+          .budget_selection_blocks = kBudget,
           .query = b.RandomFloats(rows * kHeads),
           .gate = b.RandomFloats(rows * 2 * kHeads),
           .gate_stride = 2 * kHeads,

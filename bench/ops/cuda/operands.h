@@ -5,22 +5,22 @@
 
 namespace kv8::bench {
 
-/// An experts block for `rows` rows: random weights and x, scratch.
+/// The experts of a layer for `rows` rows: random weights and x, scratch.
 cuda::MoeArgs ExpertOperands(BenchDevice& b, std::int64_t rows);
 
 /// Bytes of the weights that a call of it reads once: router, shared expert, `active` experts.
 double ExpertBytes(int active);
 
-/// Sequences of `context` tokens whose blocks lie scattered in pools of `blocks` blocks.
+/// Sequences of `context` tokens whose pages lie scattered in pools of `pages` pages.
 struct Sequences {
-  cuda::BlockTables tables;
-  std::int64_t blocks;
+  cuda::PageTables tables;
+  std::int64_t pages;
 };
 Sequences MakeSequences(BenchDevice& b, std::int64_t count, std::int64_t context);
 
 /// A pool of one layer with finite K and V of about 1.
-cuda::KvPoolView KvPool(BenchDevice& b, std::int64_t blocks, cuda::PageType type);
-cuda::IndexPoolView IndexPool(BenchDevice& b, std::int64_t blocks);
+cuda::KvPoolView KvPool(BenchDevice& b, std::int64_t pages, cuda::KvElement type);
+cuda::IndexPoolView IndexPool(BenchDevice& b, std::int64_t pages);
 
 /// The functions below leave out which rows or slices a call is for. What they read is random, and
 /// all memory is their own: a caller that joins ops puts one's output in the place of another's
@@ -32,17 +32,17 @@ cuda::GdnArgs GdnOperands(BenchDevice& b, std::int64_t rows, std::int64_t slots,
 
 /// Into `kv` and `index`, of sequences with rings of their own.
 cuda::QsaStoreArgs StoreOperands(BenchDevice& b, const cuda::RowsView& rows,
-                                 const cuda::BlockTables& tables, const cuda::KvPoolView& kv,
+                                 const cuda::PageTables& tables, const cuda::KvPoolView& kv,
                                  const cuda::IndexPoolView& index);
 
 /// Over all of `context` tokens.
 cuda::SelectBlocksArgs SelectOperands(BenchDevice& b, std::int64_t rows,
-                                      const cuda::BlockTables& tables,
+                                      const cuda::PageTables& tables,
                                       const cuda::IndexPoolView& index, std::int64_t context);
 
-/// Over full budgets; the blocks selected are still to be said.
+/// Over full budgets; the chosen selection blocks are still to be set.
 cuda::SparseAttentionArgs AttentionOperands(BenchDevice& b, std::int64_t rows,
-                                            const cuda::BlockTables& tables,
+                                            const cuda::PageTables& tables,
                                             const cuda::KvPoolView& kv);
 
 /// The most likely of `logits`, [rows,kVocab].

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A peer of sparse attention decode: PyTorch's scaled_dot_product_attention on K/V gathered from the
-same number of selected pages, released dimensions. Prints Markdown; needs PyTorch and a GPU."""
+same number of selected tokens, released dimensions. Prints Markdown; needs PyTorch and a GPU."""
 
 import statistics
 
@@ -39,8 +39,8 @@ def main():
         query = torch.randn(rows, QUERY_HEADS, 1, HEAD_DIM, device="cuda", dtype=torch.half)
         shape = (sets, rows, KV_HEADS, TOKENS, HEAD_DIM)
         gathered = [torch.randn(shape[1:], device="cuda", dtype=torch.half) for _ in range(2 * min(sets, 8))]
-        pages = torch.rand(sets, rows, CONTEXT // 4, device="cuda").argsort(-1)[..., : TOKENS // 4]
-        tokens = (pages.sort(-1).values[..., None] * 4 + torch.arange(4, device="cuda")).flatten(-2)
+        blocks = torch.rand(sets, rows, CONTEXT // 4, device="cuda").argsort(-1)[..., : TOKENS // 4]
+        tokens = (blocks.sort(-1).values[..., None] * 4 + torch.arange(4, device="cuda")).flatten(-2)
         sequences = (torch.arange(sets * rows, device="cuda") % 64).view(sets, rows)
 
         def attend(k, v):

@@ -31,8 +31,7 @@ Result<DeviceInfo> Describe(const DriverApi& driver, int ordinal, int version) {
   next(driver.device_attribute(&major, DriverAttribute::kCapabilityMajor, device));
   next(driver.device_attribute(&minor, DriverAttribute::kCapabilityMinor, device));
   next(driver.device_attribute(&info.multiprocessors, DriverAttribute::kMultiprocessors, device));
-  next(driver.device_attribute(&info.block_shared_bytes, DriverAttribute::kBlockSharedBytes,
-                               device));
+  next(driver.device_attribute(&info.max_shared_bytes, DriverAttribute::kMaxSharedBytes, device));
   KV8_RETURN_IF_ERROR(Check(driver, status, fmt::format("describe GPU {}", ordinal)));
   info.name = name;
   info.memory_bytes = static_cast<std::int64_t>(bytes);

@@ -36,7 +36,7 @@ enum class DriverAttribute : int {
   kMultiprocessors = 16,
   kCapabilityMajor = 75,
   kCapabilityMinor = 76,
-  kBlockSharedBytes = 97,  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+  kMaxSharedBytes = 97,  // ..._MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 };
 
 /// CUfunction_attribute.

@@ -41,7 +41,7 @@ Result<void> DeviceStream::Launch(const DeviceKernel& kernel, const LaunchShape&
   const DriverLaunchConfig config{
       .grid = {static_cast<unsigned>(shape.grid_x), static_cast<unsigned>(shape.grid_y),
                static_cast<unsigned>(shape.grid_z)},
-      .block = {static_cast<unsigned>(shape.block), 1, 1},
+      .block = {static_cast<unsigned>(shape.threads), 1, 1},
       .shared_bytes = static_cast<unsigned>(shape.shared_bytes),
       .stream = stream_,
       .attributes = &early,
@@ -50,8 +50,9 @@ Result<void> DeviceStream::Launch(const DeviceKernel& kernel, const LaunchShape&
   if (status == DriverStatus::kSuccess) return {};  // the message is worth its time only on failure
   return DriverError(
       *driver_, status,
-      fmt::format("launch {} with {} x {} x {} blocks of {} threads and {} bytes", kernel.name_,
-                  shape.grid_x, shape.grid_y, shape.grid_z, shape.block, shape.shared_bytes));
+      fmt::format("launch {} with {} x {} x {} thread blocks of {} threads and {} bytes",
+                  kernel.name_, shape.grid_x, shape.grid_y, shape.grid_z, shape.threads,
+                  shape.shared_bytes));
 }
 
 Result<void> DeviceStream::Record(const DeviceEvent& event) {

@@ -15,7 +15,7 @@ constexpr auto kHeadBytes = static_cast<std::int64_t>(sizeof(HeadMagnitudes));
 /// A pass over the batch, or a mix and head over rows of logits.
 ScratchSize PlanScratch(const ModelSpec& spec, const OpTable& ops, const ExecutorLimits& limits) {
   return ops.scratch(OpSizesOf(spec, std::max(limits.max_rows, limits.logit_rows), limits.slots,
-                               limits.sequence_blocks * limits.cache.index.keys_per_block,
+                               limits.sequence_pages * limits.cache.index.keys_per_page,
                                limits.threads));
 }
 
@@ -100,7 +100,7 @@ std::span<const SequenceRows> CpuExecutor::Sequences(std::span<const SlotRows> i
          .first_position = item.first_position,
          .phase = item.phase,
          .state = &State(item.slot),
-         .blocks = item.blocks,
+         .pages = item.pages,
          .trail = keep ? Trail(item.slot, item.rows - 1) : std::span<SequenceState>()});
     row += item.rows;
   }
@@ -169,12 +169,12 @@ void CpuExecutor::TakeKvMagnitudes(std::span<HeadMagnitudes> to) {
   std::ranges::fill(magnitudes_, HeadMagnitudes{});
 }
 
-void CpuExecutor::SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) {
-  cache_.CopyOut(blocks, to);
+void CpuExecutor::SavePages(std::span<const PageId> pages, std::span<std::byte> to) {
+  cache_.CopyOut(pages, to);
 }
 
-void CpuExecutor::LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) {
-  cache_.CopyIn(from, blocks);
+void CpuExecutor::LoadPages(std::span<const std::byte> from, std::span<const PageId> pages) {
+  cache_.CopyIn(from, pages);
 }
 
 }  // namespace kv8

@@ -28,9 +28,9 @@ class CpuExecutor final : public Executor {
   void LoadStreams(std::span<const float> from, std::int64_t row) override;
   void SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) override;
   void LoadState(std::span<const std::byte> from, int slot) override { State(slot).CopyIn(from); }
-  void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
-  void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) override;
-  void CopyBlock(BlockId from, BlockId to) override { cache_.CopyBlock(from, to); }
+  void SavePages(std::span<const PageId> pages, std::span<std::byte> to) override;
+  void LoadPages(std::span<const std::byte> from, std::span<const PageId> pages) override;
+  void CopyPage(PageId from, PageId to) override { cache_.CopyPage(from, to); }
   void TakeKvMagnitudes(std::span<HeadMagnitudes> to) override;
   std::vector<SaturationCount> Saturation() override { return cache_.saturation(); }
 

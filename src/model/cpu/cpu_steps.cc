@@ -49,7 +49,7 @@ std::span<const QsaSlice> QsaSlices(const CpuContext& context, const Batch& batc
   slices.clear();
   for (const SequenceRows& rows : batch.sequences) {
     slices.push_back({rows.row_begin, rows.row_count, rows.first_position,
-                      cache.Kv(kv_layer, rows.blocks), cache.Index(kv_layer, rows.blocks),
+                      cache.Kv(kv_layer, rows.pages), cache.Index(kv_layer, rows.pages),
                       rows.state->Floats(StateKind::kIndexRing, kv_layer)});
   }
   return slices;

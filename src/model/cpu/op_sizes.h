@@ -6,9 +6,9 @@
 
 namespace kv8 {
 
-/// For batches of up to `rows` rows of `sequences` sequences, each of up to `sequence_blocks`
-/// selectable blocks, and heads over up to `rows` rows.
+/// For batches of up to `rows` rows of `sequences` sequences, each of up to
+/// `sequence_selection_blocks` selection blocks, and heads over up to `rows` rows.
 OpSizes OpSizesOf(const ModelSpec& spec, std::int64_t rows, std::int64_t sequences,
-                  std::int64_t sequence_blocks, int threads);
+                  std::int64_t sequence_selection_blocks, int threads);
 
 }  // namespace kv8

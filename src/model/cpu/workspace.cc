@@ -35,7 +35,7 @@ void Workspace::Resize(std::int64_t rows) {
   const auto fields = Fields();
   std::int64_t cols = 0;
   for (const Field& field : fields) cols += field.cols;
-  const std::int64_t chosen = rows * config_.qsa.budget_blocks;
+  const std::int64_t chosen = rows * config_.qsa.budget_selection_blocks;
   if (floats_.size() < static_cast<std::size_t>(rows * cols)) {
     floats_.resize(static_cast<std::size_t>(rows * cols));
     selected_.resize(static_cast<std::size_t>(chosen + rows));
@@ -64,7 +64,8 @@ std::int64_t Workspace::PlannedBytes(const ModelSpec& config, std::int64_t rows)
   const auto of = [rows](std::int64_t count, std::size_t size) {
     return rows * count * static_cast<std::int64_t>(size);
   };
-  return of(cols, sizeof(float)) + of(config.qsa.budget_blocks + 1, sizeof(std::int32_t)) +
+  return of(cols, sizeof(float)) +
+         of(config.qsa.budget_selection_blocks + 1, sizeof(std::int32_t)) +
          of(1, sizeof(std::int64_t));
 }
 

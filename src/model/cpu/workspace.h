@@ -26,8 +26,8 @@ class Workspace {
   /// What bytes() will be after the first Resize(rows).
   static std::int64_t PlannedBytes(const ModelSpec& config, std::int64_t rows);
 
-  Matrix x;       // [T,H] input of a block
-  Matrix y;       // [T,H] output of a block
+  Matrix x;       // [T,H] input of a step
+  Matrix y;       // [T,H] output of a step
   Matrix inject;  // [T,S]
   // GDN; C = conv channels
   Matrix qkv;  // [T,C]

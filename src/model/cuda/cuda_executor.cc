@@ -77,9 +77,10 @@ Result<void> CudaExecutor::TakeWeights(const DeviceMemoryPlan& plan, bool tables
 Result<void> CudaExecutor::TakeBuffers() {
   KV8_ASSIGN_OR_RETURN(DeviceState state, DeviceState::Create(*device_, stream_, layout_, limits_));
   state_ = std::move(state);
-  KV8_ASSIGN_OR_RETURN(PassBlock block,
-                       PassBlock::Create(*device_, limits_, model_.spec.qsa.block_tokens));
-  block_ = std::move(block);
+  KV8_ASSIGN_OR_RETURN(
+      PassInputs inputs,
+      PassInputs::Create(*device_, limits_, model_.spec.qsa.selection_block_tokens));
+  inputs_ = std::move(inputs);
   const WorkspaceSize size = WorkspaceSizeFor(limits_);
   Arena sizes;
   DeviceWorkspace::Take(sizes, model_.spec, size);
@@ -88,12 +89,12 @@ Result<void> CudaExecutor::TakeBuffers() {
   Arena arena(work_memory_.data());
   work_ = DeviceWorkspace::Take(arena, model_.spec, size);
   const std::int64_t tokens = limits_.tokens > 0 ? limits_.tokens : model_.spec.vocab;
-  parts_.emplace(DeviceModel{model_.spec, *ops_, weights_, *state_, work_, *block_,
+  parts_.emplace(DeviceModel{model_.spec, *ops_, weights_, *state_, work_, *inputs_,
                              static_cast<std::int32_t>(tokens), limits_.drafts});
   return WriteConstants(size.rows);
 }
 
-/// Page-locked memory that results are read to, as if all of them were 0.
+/// Pinned memory that results are read to, as if all of them were 0.
 Result<void> CudaExecutor::TakeHostBuffers() {
   const std::int64_t values = limits_.logit_rows * model_.spec.vocab;
   const std::int64_t value_bytes = values * static_cast<std::int64_t>(sizeof(float));
@@ -135,8 +136,8 @@ Result<void> CudaExecutor::WriteConstants(std::int64_t rows) {
 
 /// A pass over padding: what the ops do not have shows now, and all code is loaded.
 Result<void> CudaExecutor::TryEveryOp() {
-  KV8_ASSIGN_OR_RETURN(PassShape shape, block_->UploadPadding(stream_));
-  shape.max_blocks = ContextBound(0);
+  KV8_ASSIGN_OR_RETURN(PassShape shape, inputs_->UploadPadding(stream_));
+  shape.max_selection_blocks = ContextBound(0);
   KV8_RETURN_IF_ERROR(Enqueue(Work::kForward, shape));
   KV8_RETURN_IF_ERROR(Enqueue(Work::kChoose, shape));
   if (limits_.with_draft) {
@@ -148,16 +149,16 @@ Result<void> CudaExecutor::TryEveryOp() {
 
 // ---- passes -----------------------------------------------------------------------------------
 
-/// Selectable blocks of the longest sequence.
-std::int32_t CudaExecutor::MostBlocks() const {
-  return static_cast<std::int32_t>(limits_.sequence_blocks * kBlockTokens /
-                                   model_.spec.qsa.block_tokens);
+/// Selection blocks of the longest sequence.
+std::int32_t CudaExecutor::MostSelectionBlocks() const {
+  return static_cast<std::int32_t>(limits_.sequence_pages * kPageTokens /
+                                   model_.spec.qsa.selection_block_tokens);
 }
 
 /// The least of budget, 4 budgets, 16 budgets and so on: few graphs serve all contexts.
 std::int32_t CudaExecutor::ContextBound(std::int32_t blocks) const {
-  const std::int32_t most = MostBlocks();
-  std::int32_t bound = RoundUp(model_.spec.qsa.budget_blocks, 4);
+  const std::int32_t most = MostSelectionBlocks();
+  std::int32_t bound = RoundUp(model_.spec.qsa.budget_selection_blocks, 4);
   while (bound < std::min(blocks, most)) bound *= 4;
   return std::min(bound, most);
 }
@@ -181,7 +182,7 @@ Result<void> CudaExecutor::Enqueue(Work work, const PassShape& shape) {
 }
 
 Result<void> CudaExecutor::Run(Work work, PassShape shape) {
-  shape.max_blocks = ContextBound(shape.max_blocks);
+  shape.max_selection_blocks = ContextBound(shape.max_selection_blocks);
   if (work == Work::kDraft) shape.rounds = 0;  // nothing recurrent in it
   if (!shape.padded) return Enqueue(work, shape);
   KV8_ASSIGN_OR_RETURN(const DeviceGraph* const graph, Captured(work, shape));
@@ -202,12 +203,12 @@ Result<DeviceGraph*> CudaExecutor::Captured(Work work, const PassShape& shape) {
 Result<void> CudaExecutor::CaptureGraphs() {
   const std::int64_t decode_rows = std::int64_t{limits_.slots} * (1 + limits_.drafts);
   for (std::int32_t rows = 1; rows <= PaddedRows(decode_rows); rows *= 2) {
-    for (std::int32_t bound = 0; bound < MostBlocks();) {
+    for (std::int32_t bound = 0; bound < MostSelectionBlocks();) {
       bound = ContextBound(bound + 1);
       for (std::int32_t rounds = 1; rounds <= std::min(rows, 1 + limits_.drafts); ++rounds) {
         if (rows > PaddedRows(std::int64_t{limits_.slots} * rounds)) continue;
-        PassShape shape = block_->DescribePadding(rows, rounds);
-        shape.max_blocks = bound;
+        PassShape shape = inputs_->DescribePadding(rows, rounds);
+        shape.max_selection_blocks = bound;
         KV8_RETURN_IF_ERROR(Captured(Work::kForward, shape));
         shape.rounds = 0;
         if (limits_.with_draft) KV8_RETURN_IF_ERROR(Captured(Work::kDraft, shape));
@@ -215,7 +216,7 @@ Result<void> CudaExecutor::CaptureGraphs() {
     }
   }
   for (std::int32_t rows = 1; rows <= PaddedRows(limits_.logit_rows); rows *= 2) {
-    const PassShape shape{.rows = rows, .max_blocks = ContextBound(0), .padded = true};
+    const PassShape shape{.rows = rows, .max_selection_blocks = ContextBound(0), .padded = true};
     for (const Work work : {Work::kLogits, Work::kBest, Work::kChoose}) {
       KV8_RETURN_IF_ERROR(Captured(work, shape));
     }
@@ -230,7 +231,7 @@ Result<void> CudaExecutor::CaptureGraphs() {
 void CudaExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
   Guard([&]() -> Result<void> {
     KV8_RETURN_IF_ERROR(ApplyPending());
-    KV8_ASSIGN_OR_RETURN(const PassShape shape, block_->Upload(stream_, ids, items, {}));
+    KV8_ASSIGN_OR_RETURN(const PassShape shape, inputs_->Upload(stream_, ids, items, {}));
     return Run(Work::kForward, shape);
   });
 }
@@ -239,7 +240,7 @@ void CudaExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows>
                          std::span<const std::int64_t> sources, StreamSource source) {
   Guard([&]() -> Result<void> {
     KV8_RETURN_IF_ERROR(ApplyPending());
-    KV8_ASSIGN_OR_RETURN(const PassShape shape, block_->Upload(stream_, ids, items, sources));
+    KV8_ASSIGN_OR_RETURN(const PassShape shape, inputs_->Upload(stream_, ids, items, sources));
     const CopySet gather =
         GatherSet(source == StreamSource::kTarget ? Gather::kTargetDraft : Gather::kDraftDraft);
     KV8_RETURN_IF_ERROR(
@@ -247,7 +248,7 @@ void CudaExecutor::Draft(std::span<const TokenId> ids, std::span<const SlotRows>
                                   .array_count = gather.count,
                                   .pair_count = static_cast<std::int32_t>(sources.size()),
                                   .largest = gather.largest,
-                                  .pairs = block_->sources()}));
+                                  .pairs = inputs_->sources()}));
     return Run(Work::kDraft, shape);
   });
 }

@@ -37,9 +37,9 @@ class CudaExecutor final : public Executor {
   void LoadStreams(std::span<const float> from, std::int64_t row) override;
   void SaveState(int slot, std::optional<std::int64_t> kept, std::span<std::byte> to) override;
   void LoadState(std::span<const std::byte> from, int slot) override;
-  void SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) override;
-  void LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) override;
-  void CopyBlock(BlockId from, BlockId to) override;
+  void SavePages(std::span<const PageId> pages, std::span<std::byte> to) override;
+  void LoadPages(std::span<const std::byte> from, std::span<const PageId> pages) override;
+  void CopyPage(PageId from, PageId to) override;
   void TakeKvMagnitudes(std::span<HeadMagnitudes> to) override;
   std::vector<SaturationCount> Saturation() override;
 
@@ -89,11 +89,11 @@ class CudaExecutor final : public Executor {
   enum class Gather { kTargetTokens, kDraftTokens, kTargetDraft, kDraftDraft };
   CopySet GatherSet(Gather gather) const;
   template <class Function>
-  Result<void> EachPack(std::span<const BlockId> blocks, bool to_pack, Function&& move);
+  Result<void> EachPack(std::span<const PageId> pages, bool to_pack, Function&& move);
   Result<void> Copy(const CopySet& set, std::span<const CopyPair> pairs);
   Result<void> Read(void* to, const void* from, std::int64_t bytes);
   Result<void> ApplyPending();
-  std::int32_t MostBlocks() const;
+  std::int32_t MostSelectionBlocks() const;
   std::int32_t ContextBound(std::int32_t blocks) const;
   std::int32_t TrailEntry(int slot, std::int64_t kept) const {
     return static_cast<std::int32_t>(slot * limits_.drafts + kept - 1);
@@ -109,11 +109,11 @@ class CudaExecutor final : public Executor {
   DeviceStream stream_;
   std::optional<CudaOps> ops_;
   DeviceMemory weight_memory_, table_memory_, work_memory_, logit_memory_, token_memory_;
-  DeviceMemory rule_memory_;  // page-locked, as what is read back
+  DeviceMemory rule_memory_;  // pinned, as what is read back
   DeviceWeights weights_;
   DeviceWorkspace work_{};
   std::optional<DeviceState> state_;
-  std::optional<PassBlock> block_;
+  std::optional<PassInputs> inputs_;
   std::optional<DeviceModel> parts_;
   std::map<GraphKey, DeviceGraph> graphs_;
 

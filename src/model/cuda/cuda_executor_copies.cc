@@ -1,4 +1,4 @@
-// Streams, states and blocks between slots, pools and host memory.
+// Streams, states and pages between slots, pools and host memory.
 #include <algorithm>
 
 #include "model/cuda/cuda_executor.h"
@@ -81,48 +81,47 @@ void CudaExecutor::LoadState(std::span<const std::byte> from, int slot) {
   });
 }
 
-/// As many blocks at a time as the pack holds: move(begin, bytes) for each part, whose pairs say
-/// which block has which place in the pack.
+/// As many pages at a time as the pack holds: move(begin, bytes) for each part, whose pairs say
+/// which page has which place in the pack.
 template <class Function>
-Result<void> CudaExecutor::EachPack(std::span<const BlockId> blocks, bool to_pack,
-                                    Function&& move) {
+Result<void> CudaExecutor::EachPack(std::span<const PageId> pages, bool to_pack, Function&& move) {
   std::int64_t begin = 0;
-  while (!blocks.empty()) {
-    const auto now = std::min<std::size_t>(blocks.size(), DeviceState::kPackBlocks);
+  while (!pages.empty()) {
+    const auto now = std::min<std::size_t>(pages.size(), DeviceState::kPackPages);
     pairs_.clear();
     for (std::size_t i = 0; i < now; ++i) {
-      const auto block = static_cast<std::int32_t>(blocks[i]), place = static_cast<std::int32_t>(i);
-      pairs_.push_back(to_pack ? CopyPair{block, place} : CopyPair{place, block});
+      const auto page = static_cast<std::int32_t>(pages[i]), place = static_cast<std::int32_t>(i);
+      pairs_.push_back(to_pack ? CopyPair{page, place} : CopyPair{place, page});
     }
-    const std::int64_t bytes = static_cast<std::int64_t>(now) * limits_.cache.block_bytes();
+    const std::int64_t bytes = static_cast<std::int64_t>(now) * limits_.cache.page_bytes();
     KV8_RETURN_IF_ERROR(move(begin, bytes));
     begin += bytes;
-    blocks = blocks.subspan(now);
+    pages = pages.subspan(now);
   }
   return {};
 }
 
-void CudaExecutor::SaveBlocks(std::span<const BlockId> blocks, std::span<std::byte> to) {
+void CudaExecutor::SavePages(std::span<const PageId> pages, std::span<std::byte> to) {
   Guard([&] {
-    return EachPack(blocks, true, [&](std::int64_t begin, std::int64_t bytes) -> Result<void> {
-      KV8_RETURN_IF_ERROR(Copy(state_->copies().block_to_pack, pairs_));
+    return EachPack(pages, true, [&](std::int64_t begin, std::int64_t bytes) -> Result<void> {
+      KV8_RETURN_IF_ERROR(Copy(state_->copies().page_to_pack, pairs_));
       return Read(to.data() + begin, state_->pack(), bytes);
     });
   });
 }
 
-void CudaExecutor::LoadBlocks(std::span<const std::byte> from, std::span<const BlockId> blocks) {
+void CudaExecutor::LoadPages(std::span<const std::byte> from, std::span<const PageId> pages) {
   Guard([&] {
-    return EachPack(blocks, false, [&](std::int64_t begin, std::int64_t bytes) -> Result<void> {
+    return EachPack(pages, false, [&](std::int64_t begin, std::int64_t bytes) -> Result<void> {
       KV8_RETURN_IF_ERROR(stream_.Copy(state_->pack(), from.data() + begin, bytes));
-      return Copy(state_->copies().pack_to_block, pairs_);
+      return Copy(state_->copies().pack_to_page, pairs_);
     });
   });
 }
 
-void CudaExecutor::CopyBlock(BlockId from, BlockId to) {
+void CudaExecutor::CopyPage(PageId from, PageId to) {
   const CopyPair pair{static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
-  Guard([&] { return Copy(state_->copies().block_to_block, {&pair, 1}); });
+  Guard([&] { return Copy(state_->copies().page_to_page, {&pair, 1}); });
 }
 
 void CudaExecutor::TakeKvMagnitudes(std::span<HeadMagnitudes> to) {

@@ -43,7 +43,7 @@ PleArgs PleDimensions(const ModelSpec& model, const PleWeights& weights,
 }  // namespace
 
 Result<void> CudaSteps::Embed(const Weight& table, std::int32_t streams, float* out) {
-  return m_.ops.Embed(stream_, {.ids = m_.block.ids(),
+  return m_.ops.Embed(stream_, {.ids = m_.inputs.ids(),
                                 .table = table,
                                 .rows = shape_.rows,
                                 .hidden = m_.config.hidden,
@@ -172,10 +172,10 @@ Result<void> CudaSteps::NgramMemory(const PleWeights& weights, const LayerSpec& 
   KV8_RETURN_IF_ERROR(Finish());
   PleArgs args = PleDimensions(m_.config, weights,
                                m_.weights.ple_tables[static_cast<std::size_t>(layer.ple_layer)]);
-  args.ids = m_.block.ids();
-  args.rows = m_.block.rows(shape_);
-  args.slices = m_.block.slices(shape_);
-  args.verified = m_.block.verified(shape_);
+  args.ids = m_.inputs.ids();
+  args.rows = m_.inputs.rows(shape_);
+  args.slices = m_.inputs.slices(shape_);
+  args.verified = m_.inputs.verified(shape_);
   args.drafts = shape_.rounds > 1 ? m_.drafts : 0;
   args.conv_state = m_.state.Slots<float>(StateKind::kPleConv, layer.ple_layer);
   args.context = m_.state.Slots<TokenId>(StateKind::kPleContext, layer.ple_layer);
@@ -211,7 +211,7 @@ Result<void> CudaSteps::Gdn(const GdnLayerWeights& weights, const LayerSpec& lay
 /// back to, and keeps it.
 Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
   const GdnConfig& gdn = m_.config.gdn;
-  GdnArgs args{.slices = m_.block.prefill(shape_),
+  GdnArgs args{.slices = m_.inputs.prefill(shape_),
                .max_rows = shape_.prefill_rows,
                .key_heads = gdn.key_heads,
                .value_heads = gdn.value_heads,
@@ -234,7 +234,7 @@ Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
   if (shape_.prefill_slices > 0) KV8_RETURN_IF_ERROR(m_.ops.GdnPrefill(stream_, args));
   args.max_rows = 1;
   for (std::int32_t round = 0; round < shape_.rounds; ++round) {
-    args.slices = m_.block.decode(shape_, round);
+    args.slices = m_.inputs.decode(shape_, round);
     KV8_RETURN_IF_ERROR(m_.ops.Gdn(stream_, args));
     if (round + 1 == shape_.rounds) break;
     const CopySet& keep = m_.state.copies().gdn_to_trail[static_cast<std::size_t>(gdn_layer)];
@@ -242,7 +242,7 @@ Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
                                                    .array_count = keep.count,
                                                    .pair_count = shape_.decode_slices,
                                                    .largest = keep.largest,
-                                                   .pairs = m_.block.kept(round)}));
+                                                   .pairs = m_.inputs.kept(round)}));
   }
   return {};
 }
@@ -265,8 +265,8 @@ Result<void> CudaSteps::StoreKeyValue(const QsaLayerWeights& weights, const Laye
   const int kv_layer = layer.kv_layer;
   const QsaConfig& q = m_.config.qsa;
   return m_.ops.QsaStore(stream_,
-                         {.rows = m_.block.rows(shape_),
-                          .tables = m_.block.tables(),
+                         {.rows = m_.inputs.rows(shape_),
+                          .tables = m_.inputs.tables(),
                           .query_gate = w_.qsa.query_gate,
                           .key = w_.qsa.key,
                           .value = w_.qsa.value,
@@ -280,7 +280,7 @@ Result<void> CudaSteps::StoreKeyValue(const QsaLayerWeights& weights, const Laye
                           .query_heads = q.query_heads,
                           .rotary_dim = q.rotary_dim,
                           .index_heads = q.index_heads,
-                          .block_tokens = q.block_tokens,
+                          .selection_block_tokens = q.selection_block_tokens,
                           .kv = m_.state.Kv(kv_layer),
                           .index = m_.state.Index(kv_layer),
                           .index_ring = m_.state.Slots<float>(StateKind::kIndexRing, kv_layer),
@@ -293,7 +293,7 @@ Result<void> CudaSteps::StoreKeyValue(const QsaLayerWeights& weights, const Laye
 Result<void> CudaSteps::ObserveKeyValue(const LayerSpec& layer) {
   if (w_.magnitudes.heads == nullptr) return {};
   const QsaConfig& q = m_.config.qsa;
-  return m_.ops.KvObserve(stream_, {.rows = m_.block.rows(shape_),
+  return m_.ops.KvObserve(stream_, {.rows = m_.inputs.rows(shape_),
                                     .key = w_.qsa.key,
                                     .value = w_.qsa.value,
                                     .heads = q.kv_heads,
@@ -308,13 +308,13 @@ Result<void> CudaSteps::Attend(const QsaLayerWeights& weights, const LayerSpec& 
     KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args, Select(layer.kv_layer, first, rows));
     KV8_RETURN_IF_ERROR(m_.ops.SparseAttention(stream_, args));
   }
-  for (const PromptTile& tile : m_.block.PromptTiles()) {
+  for (const PromptTile& tile : m_.inputs.PromptTiles()) {
     KV8_ASSIGN_OR_RETURN(const SparseAttentionArgs args,
                          Select(layer.kv_layer, tile.first_row, tile.rows));
     KV8_RETURN_IF_ERROR(
         m_.ops.PromptAttention(stream_, {.attention = args,
                                          .first_row = tile.first_row,
-                                         .groups = m_.block.prompt_groups() + tile.first_group,
+                                         .groups = m_.inputs.prompt_groups() + tile.first_group,
                                          .group_count = tile.groups}));
   }
   return Project(w_.qsa.core, weights.out, w_.y);
@@ -323,18 +323,18 @@ Result<void> CudaSteps::Attend(const QsaLayerWeights& weights, const LayerSpec& 
 /// Finds what rows [first, first + rows) attend to; returns what attention of them takes.
 Result<SparseAttentionArgs> CudaSteps::Select(int kv_layer, std::int32_t first, std::int32_t rows) {
   const QsaConfig& q = m_.config.qsa;
-  const RowsView all = m_.block.rows(shape_);
+  const RowsView all = m_.inputs.rows(shape_);
   const RowsView part{all.sequence + first, all.position + first, rows};
   const std::int64_t queries = std::int64_t{q.query_heads} * q.head_dim;
   const std::int64_t index = std::int64_t{q.index_heads} * q.index_dim;
   KV8_RETURN_IF_ERROR(
       m_.ops.SelectBlocks(stream_, {.rows = part,
-                                    .tables = m_.block.tables(),
+                                    .tables = m_.inputs.tables(),
                                     .index = m_.state.Index(kv_layer),
                                     .index_heads = q.index_heads,
-                                    .block_tokens = q.block_tokens,
-                                    .budget_blocks = q.budget_blocks,
-                                    .max_blocks = shape_.max_blocks,
+                                    .selection_block_tokens = q.selection_block_tokens,
+                                    .budget_selection_blocks = q.budget_selection_blocks,
+                                    .max_selection_blocks = shape_.max_selection_blocks,
                                     .index_query = w_.qsa.index_query + first * index,
                                     .scores = w_.qsa.scores,
                                     .blocks = w_.qsa.blocks,
@@ -342,11 +342,11 @@ Result<SparseAttentionArgs> CudaSteps::Select(int kv_layer, std::int32_t first, 
   // Each query head is followed by its gate.
   const float* const gate = w_.qsa.query_gate + first * 2 * queries + q.head_dim;
   return SparseAttentionArgs{.rows = part,
-                             .tables = m_.block.tables(),
+                             .tables = m_.inputs.tables(),
                              .kv = m_.state.Kv(kv_layer),
                              .query_heads = q.query_heads,
-                             .block_tokens = q.block_tokens,
-                             .budget_blocks = q.budget_blocks,
+                             .selection_block_tokens = q.selection_block_tokens,
+                             .budget_selection_blocks = q.budget_selection_blocks,
                              .query = w_.qsa.query + first * queries,
                              .gate = gate,
                              .gate_stride = 2 * queries,

@@ -3,7 +3,7 @@
 
 #include "model/cuda/device_state.h"
 #include "model/cuda/device_workspace.h"
-#include "model/cuda/pass_block.h"
+#include "model/cuda/pass_inputs.h"
 #include "model/cuda/weight_placer.h"
 #include "model/steps.h"
 #include "ops/cuda/cuda_ops.h"
@@ -17,7 +17,7 @@ struct DeviceModel {
   const DeviceWeights& weights;
   const DeviceState& state;
   const DeviceWorkspace& work;
-  const PassBlock& block;
+  const PassInputs& inputs;
   std::int32_t tokens = 0;  // to choose from, the first so many of the vocabulary
   int drafts = 0;
 };

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
-#include "model/cuda/pass_block.h"
+#include "model/cuda/pass_inputs.h"
 #include "model/cuda/weight_placer.h"
 
 namespace kv8::cuda {
 
 WorkspaceSize WorkspaceSizeFor(const ExecutorLimits& limits) {
-  return {.rows = PassBlock::MaxRows(limits),
+  return {.rows = PassInputs::MaxRows(limits),
           .prefill_slices = limits.slots,
           .logit_rows = PaddedRows(limits.logit_rows),
-          .max_blocks = limits.sequence_blocks * limits.cache.index.keys_per_block,
+          .max_selection_blocks = limits.sequence_pages * limits.cache.index.keys_per_page,
           .with_draft = limits.with_draft,
           .observed_heads = limits.observe_kv ? ObservedHeads(limits.cache) : 0};
 }
@@ -34,7 +34,7 @@ Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const Model& model, const Executo
       .tables = tables.bytes(),
       .pools = limits.cache.kv_bytes() + limits.cache.index_bytes(),
       .states = DeviceState::Plan(StateLayout::For(model.spec, limits.with_draft), limits),
-      .activations = work.bytes() + PassBlock::Plan(limits)};
+      .activations = work.bytes() + PassInputs::Plan(limits)};
 }
 
 ExecutorMemory DeviceMemoryPlan::ByOwner(bool tables_on_host) const {

@@ -44,20 +44,20 @@ std::vector<Items> PackedState(const StateLayout& layout, std::byte* pack) {
 }
 
 /// The pools in the order of KvCache::CopyOut.
-std::vector<Items> BlockItems(std::byte* pools, const KvCachePlan& cache) {
+std::vector<Items> PageItems(std::byte* pools, const KvCachePlan& cache) {
   std::vector<Items> items;
-  for (const std::int64_t bytes : {cache.kv.block_bytes(), cache.index.block_bytes()}) {
+  for (const std::int64_t bytes : {cache.kv.page_bytes(), cache.index.page_bytes()}) {
     for (std::int64_t layer = 0; layer < cache.layers; ++layer) {
       items.push_back(Dense(pools, bytes));
-      pools += cache.blocks * bytes;
+      pools += cache.pages * bytes;
     }
   }
   return items;
 }
 
-/// The pieces of a block one after another in the pack, block i `stride` bytes behind block i - 1.
-std::vector<Items> PackedBlocks(const std::vector<Items>& items, std::byte* pack,
-                                std::int64_t stride) {
+/// The pieces of a page one after another in the pack, page i `stride` bytes behind page i - 1.
+std::vector<Items> PackedPages(const std::vector<Items>& items, std::byte* pack,
+                               std::int64_t stride) {
   std::vector<Items> packed;
   auto* next = reinterpret_cast<unsigned char*>(pack);
   for (const Items& item : items) {
@@ -91,8 +91,8 @@ class CopyList {
 
 /// At least the length of the list.
 std::int64_t CopyCount(const StateLayout& layout, const KvCachePlan& cache) {
-  constexpr std::int64_t kStateSets = 6, kBlockSets = 3;
-  return kStateSets * std::ssize(layout.arrays()) + kBlockSets * 2 * cache.layers;
+  constexpr std::int64_t kStateSets = 6, kPageSets = 3;
+  return kStateSets * std::ssize(layout.arrays()) + kPageSets * 2 * cache.layers;
 }
 
 }  // namespace
@@ -104,8 +104,7 @@ StateMemory DeviceState::Take(Arena& arena, const ExecutorLimits& limits) {
   trails_ = TakeStates(arena, recurrent_, std::int64_t{limits.slots} * limits.drafts);
   memory.rollback = arena.bytes() - memory.states;
   saturation_ = arena.Take<unsigned long long>(4 * limits.cache.layers);
-  pack_ =
-      arena.Take<std::byte>(std::max(layout_.bytes(), kPackBlocks * limits.cache.block_bytes()));
+  pack_ = arena.Take<std::byte>(std::max(layout_.bytes(), kPackPages * limits.cache.page_bytes()));
   copy_arrays_ = arena.Take<CopyArray>(CopyCount(layout_, limits.cache));
   memory.other = arena.bytes() - memory.states - memory.rollback;
   return memory;
@@ -144,9 +143,9 @@ Result<void> DeviceState::Upload(DeviceStream& stream) {
   }
   const std::vector<Items> states = StateItems(slots_, layout_);
   const std::vector<Items> trails = StateItems(trails_, recurrent_);
-  const std::vector<Items> blocks = BlockItems(pools_.data(), cache_);
+  const std::vector<Items> pages = PageItems(pools_.data(), cache_);
   const std::vector<Items> packed_state = PackedState(layout_, pack_);
-  const std::vector<Items> packed_blocks = PackedBlocks(blocks, pack_, cache_.block_bytes());
+  const std::vector<Items> packed_pages = PackedPages(pages, pack_, cache_.page_bytes());
   CopyList list(copy_arrays_);
   copies_ = {.state_to_state = list.Add(states, states),
              .state_to_pack = list.Add(states, packed_state),
@@ -154,9 +153,9 @@ Result<void> DeviceState::Upload(DeviceStream& stream) {
              .trail_to_state = list.Add(trails, states),
              .trail_to_pack = list.Add(trails, packed_state),
              .gdn_to_trail = {},
-             .block_to_block = list.Add(blocks, blocks),
-             .block_to_pack = list.Add(blocks, packed_blocks),
-             .pack_to_block = list.Add(packed_blocks, blocks)};
+             .page_to_page = list.Add(pages, pages),
+             .page_to_pack = list.Add(pages, packed_pages),
+             .pack_to_page = list.Add(packed_pages, pages)};
   for (int i = 0; i < layout_.Layers(StateKind::kGdnState); ++i) {
     std::vector<Items> from, to;
     for (const StateKind kind : {StateKind::kGdnConv, StateKind::kGdnState}) {
@@ -174,9 +173,9 @@ Result<void> DeviceState::Upload(DeviceStream& stream) {
 KvPoolView DeviceState::Kv(int layer) const {
   const StoreScales scales =
       scales_.empty() ? StoreScales{} : scales_[static_cast<std::size_t>(layer)];
-  std::byte* const pool = pools_.data() + layer * cache_.blocks * cache_.kv.block_bytes();
+  std::byte* const pool = pools_.data() + layer * cache_.pages * cache_.kv.page_bytes();
   return {.data = reinterpret_cast<unsigned char*>(pool),
-          .type = cache_.kv.dtype == KvDType::kE4M3 ? PageType::kE4M3 : PageType::kFp16,
+          .type = cache_.kv.dtype == KvDType::kE4M3 ? KvElement::kE4M3 : KvElement::kFp16,
           .kv_heads = static_cast<std::int32_t>(cache_.kv.kv_heads),
           .head_dim = static_cast<std::int32_t>(cache_.kv.head_dim),
           .k_scale = scales.k,
@@ -185,7 +184,7 @@ KvPoolView DeviceState::Kv(int layer) const {
 
 IndexPoolView DeviceState::Index(int layer) const {
   std::byte* const pool =
-      pools_.data() + cache_.kv_bytes() + layer * cache_.blocks * cache_.index.block_bytes();
+      pools_.data() + cache_.kv_bytes() + layer * cache_.pages * cache_.index.page_bytes();
   return {.data = reinterpret_cast<std::uint16_t*>(pool),
           .index_dim = static_cast<std::int32_t>(cache_.index.index_dim)};
 }

@@ -21,13 +21,13 @@ struct CopySet {
   std::int64_t largest = 0;  // item's bytes
 };
 
-/// Every copy between arrays of the state. `pack` is a packed state, or a block as KvCache::CopyOut
+/// Every copy between arrays of the state. `pack` is a packed state, or a page as KvCache::CopyOut
 /// has it.
 struct StateCopies {
   CopySet state_to_state, state_to_pack, pack_to_state;
   CopySet trail_to_state, trail_to_pack;
   std::vector<CopySet> gdn_to_trail;  // by GDN layer
-  CopySet block_to_block, block_to_pack, pack_to_block;
+  CopySet page_to_page, page_to_pack, pack_to_page;
 };
 
 /// Bytes of a DeviceState without its pools, by owner.
@@ -41,8 +41,8 @@ struct StateMemory {
 
 class DeviceState {
  public:
-  /// Blocks that the pack holds at once.
-  static constexpr std::int64_t kPackBlocks = 16;
+  /// Pages that the pack holds at once.
+  static constexpr std::int64_t kPackPages = 16;
 
   static StateMemory Plan(const StateLayout& layout, const ExecutorLimits& limits);
   /// Takes pools and states, all empty.

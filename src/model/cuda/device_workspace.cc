@@ -38,7 +38,7 @@ void TakeQsa(Arena& arena, const QsaConfig& qsa, const WorkspaceSize& size, Devi
   const std::int64_t index = std::int64_t{qsa.index_heads} * qsa.index_dim;
   const std::int64_t tile = std::min<std::int64_t>(size.rows, kAttentionRows);
   const SparseAttentionScratch scratch = SparseAttentionScratchBytes(
-      tile, qsa.query_heads, qsa.kv_heads, qsa.head_dim, qsa.budget_blocks);
+      tile, qsa.query_heads, qsa.kv_heads, qsa.head_dim, qsa.budget_selection_blocks);
   const auto floats = [](std::int64_t bytes) {
     return bytes / static_cast<std::int64_t>(sizeof(float));
   };
@@ -49,8 +49,8 @@ void TakeQsa(Arena& arena, const QsaConfig& qsa, const WorkspaceSize& size, Devi
   w.qsa.index_qk = arena.Take<float>(size.rows * (index + qsa.index_dim));
   w.qsa.index_query = arena.Take<float>(size.rows * index);
   w.qsa.core = arena.Take<float>(size.rows * queries);
-  w.qsa.scores = arena.Take<float>(tile * size.max_blocks);
-  w.qsa.blocks = arena.Take<std::int32_t>(tile * qsa.budget_blocks);
+  w.qsa.scores = arena.Take<float>(tile * size.max_selection_blocks);
+  w.qsa.blocks = arena.Take<std::int32_t>(tile * qsa.budget_selection_blocks);
   w.qsa.counts = arena.Take<std::int32_t>(tile);
   w.qsa.partials = arena.Take<float>(floats(scratch.partials));
   w.qsa.softmax = arena.Take<float>(floats(scratch.softmax));

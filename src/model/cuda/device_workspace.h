@@ -16,15 +16,15 @@ inline constexpr std::int32_t kAttentionRows = 512;
 
 /// What the buffers are for.
 struct WorkspaceSize {
-  std::int64_t rows = 0;            // of a pass
-  std::int64_t prefill_slices = 0;  // likewise, at most
-  std::int64_t logit_rows = 0;      // of one call
-  std::int64_t max_blocks = 0;      // selectable blocks of the longest sequence
+  std::int64_t rows = 0;                  // of a pass
+  std::int64_t prefill_slices = 0;        // likewise, at most
+  std::int64_t logit_rows = 0;            // of one call
+  std::int64_t max_selection_blocks = 0;  // selection blocks of the longest sequence
   bool with_draft = false;
   std::int64_t observed_heads = 0;  // ObservedHeads when K and V are counted
 };
 
-/// T rows, S streams, H hidden, W = S*H; scratch of blocks that never run at once shares its place.
+/// T rows, S streams, H hidden, W = S*H; scratch of steps that never run at once shares its place.
 struct DeviceWorkspace {
   float* streams;              // [T,W] residual streams of the target
   float* draft_streams;        // [T,W]; the rest of the draft head's only when it runs
@@ -48,7 +48,7 @@ struct DeviceWorkspace {
     MagnitudeCell* cells;   // of Log2Bins
     HeadMagnitudes* heads;  // [observed heads]; both null where nothing is counted
   } magnitudes;
-  float *x, *y;   // [T,H] input and output of a block
+  float *x, *y;   // [T,H] input and output of a step
   float* inject;  // [T,S]
   struct {
     float *normed, *parts, *low;  // [T,W], [T,W], [T,r]

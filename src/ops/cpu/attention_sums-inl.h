@@ -16,8 +16,8 @@
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "ops/cpu/simd_kv_elements-inl.h"
 #include "ops/cpu/simd_math-inl.h"
-#include "ops/cpu/simd_pages-inl.h"
 #include "ops/cpu/simd_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -67,7 +67,7 @@ void ScoreTokens(const float* HWY_RESTRICT q, const AttentionBuffers& b, std::in
     VF key[kScoreTokens];
 #pragma GCC unroll 8
     for (int t = 0; t < kScoreTokens; ++t) {
-      key[t] = LoadPage<kType>(d, keys[t] + i * SizeOf(kType));
+      key[t] = LoadKvElements<kType>(d, keys[t] + i * SizeOf(kType));
     }
 #pragma GCC unroll 8
     for (int h = 0; h < kHeads; ++h) {
@@ -114,7 +114,7 @@ void AddValues(const float* HWY_RESTRICT p, const ValueRun& run, std::int64_t co
     VF value[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      value[v] = LoadPage<kType>(d, from + v * lanes * SizeOf(kType));
+      value[v] = LoadKvElements<kType>(d, from + v * lanes * SizeOf(kType));
     }
 #pragma GCC unroll 8
     for (int h = 0; h < kHeads; ++h) {

@@ -79,7 +79,7 @@ HWY_EXPORT(GatedMean);
 HWY_EXPORT(InjectRow);
 
 // Rows whose normalised streams stay in the second cache level from one product to the next.
-constexpr std::int64_t kBlockRows = 64;
+constexpr std::int64_t kMixRows = 64;
 // A thread that has this many rows makes as good use of the weights as one that has them all.
 constexpr std::int64_t kLeastRows = 8;
 // HyperCombine: elements that are done before a second thread has started.
@@ -103,7 +103,7 @@ MixBuffers TakeBuffers(Arena& arena, std::int64_t rows, std::int64_t width, std:
 // The whole mix of a few rows. `run` computes the products it is given with the scratch it is
 // given; `loop` calls its body for ranges of the rows.
 template <class Run, class Loop>
-void MixBlock(Arena scratch, const Run& run, const Loop& loop, ConstMatrix streams,
+void MixPiece(Arena scratch, const Run& run, const Loop& loop, ConstMatrix streams,
               const HyperConnectionWeights& weights, int count, float eps, Matrix x,
               Matrix inject) {
   const std::int64_t rows = streams.rows;
@@ -141,7 +141,7 @@ std::int64_t FewRows(int threads) {
 // Most rows of one piece when they are shared out: every piece reads all weights, so a few rows are
 // one piece for each thread.
 std::int64_t PieceRows(std::int64_t rows, int threads) {
-  return std::min(kBlockRows, CeilDiv<std::int64_t>(rows, threads));
+  return std::min(kMixRows, CeilDiv<std::int64_t>(rows, threads));
 }
 
 }  // namespace
@@ -177,7 +177,7 @@ void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWe
     const auto loop = [&](std::int64_t rows, const auto& body) {
       ctx.pool.ParallelFor(rows, 1, body);
     };
-    return MixBlock(ctx.scratch.shared, run, loop, streams, weights, stream_count, eps, x, inject);
+    return MixPiece(ctx.scratch.shared, run, loop, streams, weights, stream_count, eps, x, inject);
   }
   const auto run = [](Arena left, std::span<const Product> products) {
     RunProducts(left, products);
@@ -187,12 +187,11 @@ void HyperMix(const OpContext& ctx, ConstMatrix streams, const HyperConnectionWe
   const auto body = [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t t = begin; t < end; t += piece) {
       const std::int64_t rows = std::min(piece, end - t);
-      MixBlock(ctx.scratch.Thread(thread), run, loop, streams.Rows(t, rows), weights, stream_count,
+      MixPiece(ctx.scratch.Thread(thread), run, loop, streams.Rows(t, rows), weights, stream_count,
                eps, x.Rows(t, rows), weights.inject.empty() ? inject : inject.Rows(t, rows));
     }
   };
-  ctx.pool.ParallelFor(streams.rows, streams.rows <= threads * kBlockRows ? piece : kLeastRows,
-                       body);
+  ctx.pool.ParallelFor(streams.rows, streams.rows <= threads * kMixRows ? piece : kLeastRows, body);
 }
 
 void HyperCombine(const OpContext& ctx, ConstMatrix y, ConstMatrix inject, Matrix streams) {

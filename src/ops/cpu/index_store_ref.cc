@@ -32,14 +32,14 @@ void IndexStore(const OpContext&, const QsaConfig& config, ConstMatrix raw,
       const std::span<const float> from = raw.row(slice.row_begin + t);
       std::copy(from.begin(), from.end(),
                 slice.index_ring.begin() + position % kIndexRingTokens * config.index_dim);
-      if ((position + 1) % config.block_tokens != 0) continue;
-      const std::int64_t first = position + 1 - config.block_tokens;
+      if ((position + 1) % config.selection_block_tokens != 0) continue;
+      const std::int64_t first = position + 1 - config.selection_block_tokens;
       const std::vector<double> mean =
-          MeanOfRing(slice.index_ring, config.index_dim, first, config.block_tokens);
+          MeanOfRing(slice.index_ring, config.index_dim, first, config.selection_block_tokens);
       std::vector<double> key =
           GroupedNorm(std::span<const double>(mean), rope.gain, /*groups=*/1, rope.eps);
       Rotate(key, rope.inv_freq, first);
-      std::byte* const to = slice.index.At(position / config.block_tokens);
+      std::byte* const to = slice.index.At(position / config.selection_block_tokens);
       for (std::int64_t i = 0; i < config.index_dim; ++i) {
         StoreKvElement(dtype, static_cast<float>(key[static_cast<std::size_t>(i)]), 1.0f, to, i);
       }

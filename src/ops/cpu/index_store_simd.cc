@@ -9,7 +9,7 @@
 namespace kv8::simd {
 namespace {
 
-/// A selectable block that this call completed.
+/// A selection block that this call completed.
 struct CompletedBlock {
   const QsaSlice* slice;
   std::int64_t number;
@@ -27,24 +27,24 @@ CompletedBlocks TakeBlocks(Arena& arena, std::int64_t count, std::int64_t dim) {
           arena.Take<std::int64_t>(count)};
 }
 
-/// How many selectable blocks the slices' rows complete.
+/// How many selection blocks the slices' rows complete.
 std::int64_t CountCompleted(const QsaConfig& config, std::span<const QsaSlice> slices) {
   std::int64_t count = 0;
   for (const QsaSlice& slice : slices) {
-    count += (slice.first_position + slice.row_count) / config.block_tokens -
-             slice.first_position / config.block_tokens;
+    count += (slice.first_position + slice.row_count) / config.selection_block_tokens -
+             slice.first_position / config.selection_block_tokens;
   }
   return count;
 }
 
-/// mean[i] over the ring's tokens [first, first + block_tokens), added in token order.
+/// mean[i] over the ring's tokens [first, first + selection_block_tokens), added in token order.
 void MeanOfRing(const QsaConfig& config, const QsaSlice& slice, std::int64_t first, float* mean) {
   std::fill_n(mean, config.index_dim, 0.0f);
-  for (std::int64_t token = first; token < first + config.block_tokens; ++token) {
+  for (std::int64_t token = first; token < first + config.selection_block_tokens; ++token) {
     const float* raw = slice.index_ring.data() + token % kIndexRingTokens * config.index_dim;
     for (int i = 0; i < config.index_dim; ++i) mean[i] += raw[i];
   }
-  const auto count = static_cast<float>(config.block_tokens);
+  const auto count = static_cast<float>(config.selection_block_tokens);
   for (int i = 0; i < config.index_dim; ++i) mean[i] /= count;
 }
 
@@ -59,11 +59,12 @@ void StoreKey(const QsaSlice& slice, std::int64_t block, std::span<const float> 
 }  // namespace
 
 ScratchSize IndexStoreScratch(const OpSizes& sizes) {
-  if (sizes.qsa.block_tokens == 0) return {};
-  // Any row may complete a block, then every block_tokens of the same sequence one more.
+  if (sizes.qsa.selection_block_tokens == 0) return {};
+  // Any row may complete a block, then every selection_block_tokens of the same sequence one more.
   const std::int64_t ends = std::min(sizes.sequences, sizes.rows);
   Arena shared;
-  TakeBlocks(shared, ends + (sizes.rows - ends) / sizes.qsa.block_tokens, sizes.qsa.index_dim);
+  TakeBlocks(shared, ends + (sizes.rows - ends) / sizes.qsa.selection_block_tokens,
+             sizes.qsa.index_dim);
   return {shared.bytes(), HeadNormRopeScratch(sizes).per_thread};
 }
 
@@ -79,10 +80,10 @@ void IndexStore(const OpContext& ctx, const QsaConfig& config, ConstMatrix raw,
       const float* const from = raw.data + (slice.row_begin + t) * raw.stride;
       std::copy_n(from, config.index_dim,
                   slice.index_ring.data() + position % kIndexRingTokens * config.index_dim);
-      if ((position + 1) % config.block_tokens != 0) continue;
-      const std::int64_t first = position + 1 - config.block_tokens;
+      if ((position + 1) % config.selection_block_tokens != 0) continue;
+      const std::int64_t first = position + 1 - config.selection_block_tokens;
       MeanOfRing(config, slice, first, completed.means.row(found).data());
-      completed.blocks[found] = {&slice, position / config.block_tokens};
+      completed.blocks[found] = {&slice, position / config.selection_block_tokens};
       completed.positions[found++] = first;
     }
   }

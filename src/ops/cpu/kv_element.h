@@ -1,4 +1,4 @@
-// One stored element of a cache page, for scalar code. Vectors go through simd_pages-inl.h.
+// One stored element of a cache page, for scalar code. Vectors go through simd_kv_elements-inl.h.
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,8 @@
 #include "ops/cpu/kv_element.h"
 #include "ops/cpu/rows.h"
 #include "ops/cpu/simd.h"
+#include "ops/cpu/simd_kv_elements-inl.h"
 #include "ops/cpu/simd_math-inl.h"
-#include "ops/cpu/simd_pages-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {
@@ -68,7 +68,7 @@ HWY_EXPORT(StoreVector);
 
 namespace {
 
-// A row takes about 0.7 us when its pages are not in the cache.
+// A row takes about 0.7 us when its places are not in the cache.
 constexpr std::int64_t kRowGrain = 2;
 
 StoreLoss StoreSide(const KvPages& pages, KvSide side, std::int64_t position, const float* from) {

@@ -132,13 +132,13 @@ HWY_INLINE void QuadTile(const float* HWY_RESTRICT x, const std::byte* base, std
 
 // Every four lanes of v to another one of `to`, from column c on.
 template <class D>
-HWY_INLINE void StoreBlocks(D d, hn::Vec<D> v, float* const* to, std::int64_t c) {
+HWY_INLINE void StoreQuads(D d, hn::Vec<D> v, float* const* to, std::int64_t c) {
   if constexpr (hn::MaxLanes(D()) == 4) {
     hn::StoreU(v, d, to[0] + c);
   } else {
     const hn::Half<D> half;
-    StoreBlocks(half, hn::LowerHalf(half, v), to, c);
-    StoreBlocks(half, hn::UpperHalf(half, v), to + hn::MaxLanes(half) / 4, c);
+    StoreQuads(half, hn::LowerHalf(half, v), to, c);
+    StoreQuads(half, hn::UpperHalf(half, v), to + hn::MaxLanes(half) / 4, c);
   }
 }
 
@@ -159,9 +159,9 @@ HWY_INLINE void AddBrackets(const float* HWY_RESTRICT sums, std::int64_t stride,
     return hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, first_two, last_two)),
                    hn::BitCast(d, hn::InterleaveUpper(wide, first_two, last_two)));
   };
-  StoreBlocks(d, add(hn::InterleaveLower(d, c0, c1), hn::InterleaveLower(d, c2, c3)), to, c);
-  StoreBlocks(d, add(hn::InterleaveUpper(d, c0, c1), hn::InterleaveUpper(d, c2, c3)),
-              to + kVectorRows / 2, c);
+  StoreQuads(d, add(hn::InterleaveLower(d, c0, c1), hn::InterleaveLower(d, c2, c3)), to, c);
+  StoreQuads(d, add(hn::InterleaveUpper(d, c0, c1), hn::InterleaveUpper(d, c2, c3)),
+             to + kVectorRows / 2, c);
 }
 
 // out[t, c] of a panel from the sums [kPanel][kVectors].

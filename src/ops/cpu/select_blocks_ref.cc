@@ -33,7 +33,7 @@ std::int32_t SelectRow(const QsaConfig& config, const IndexPages& index, std::in
                        std::span<const float> iq, std::span<std::int32_t> out) {
   std::vector<std::int32_t> order(static_cast<std::size_t>(complete));
   std::iota(order.begin(), order.end(), 0);
-  const std::int64_t count = std::min<std::int64_t>(complete, config.budget_blocks);
+  const std::int64_t count = std::min<std::int64_t>(complete, config.budget_selection_blocks);
   if (complete > count) {
     std::vector<double> scores;
     for (const std::int32_t block : order) scores.push_back(Score(config, index, block, iq));
@@ -50,11 +50,11 @@ std::int32_t SelectRow(const QsaConfig& config, const IndexPages& index, std::in
 
 void SelectBlocks(const OpContext&, const QsaConfig& config, ConstMatrix iq,
                   std::span<const QsaSlice> slices, const BlockSelection& selection) {
-  const auto budget = static_cast<std::size_t>(config.budget_blocks);
+  const auto budget = static_cast<std::size_t>(config.budget_selection_blocks);
   for (const QsaSlice& slice : slices) {
     for (std::int64_t t = 0; t < slice.row_count; ++t) {
       const auto row = static_cast<std::size_t>(slice.row_begin + t);
-      const std::int64_t complete = (slice.first_position + t + 1) / config.block_tokens;
+      const std::int64_t complete = (slice.first_position + t + 1) / config.selection_block_tokens;
       selection.counts[row] = SelectRow(config, slice.index, complete, iq.row(slice.row_begin + t),
                                         selection.blocks.subspan(row * budget, budget));
     }

@@ -155,9 +155,9 @@ struct RowGroup {
   std::int64_t rows;
 
   std::int64_t row() const { return slice->row_begin + offset; }
-  /// Selectable blocks of the group's row `i`.
+  /// Selection blocks of the group's row `i`.
   std::int64_t Complete(const QsaConfig& config, std::int64_t i) const {
-    return (slice->first_position + offset + i + 1) / config.block_tokens;
+    return (slice->first_position + offset + i + 1) / config.selection_block_tokens;
   }
 };
 
@@ -166,7 +166,7 @@ std::int64_t GroupRows(std::int64_t blocks) {
 }
 
 std::int64_t GroupRows(const QsaConfig& config, const QsaSlice& slice) {
-  return GroupRows((slice.first_position + slice.row_count) / config.block_tokens);
+  return GroupRows((slice.first_position + slice.row_count) / config.selection_block_tokens);
 }
 
 /// Whether so many groups are shared out; else each one's work is.
@@ -192,9 +192,9 @@ struct ScoreTask {
   ConstMatrix iq;  // [rows*heads,index_dim]
   Matrix scores;   // [rows,blocks]: all blocks that the last row may select
 
-  std::int64_t panels_per_page() const { return CeilDiv(index->layout.keys_per_block, kPanelKeys); }
+  std::int64_t panels_per_page() const { return CeilDiv(index->layout.keys_per_page, kPanelKeys); }
   std::int64_t panels() const {
-    return CeilDiv(scores.cols, index->layout.keys_per_block) * panels_per_page();
+    return CeilDiv(scores.cols, index->layout.keys_per_page) * panels_per_page();
   }
 };
 
@@ -221,7 +221,7 @@ ScoreTask MakeTask(const QsaConfig& config, ConstMatrix iq, const RowGroup& grou
 }
 
 void ScorePanels(const ScoreTask& task, Arena scratch, std::int64_t begin, std::int64_t end) {
-  const std::int64_t page_keys = task.index->layout.keys_per_block;
+  const std::int64_t page_keys = task.index->layout.keys_per_page;
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t in_page = i % task.panels_per_page() * kPanelKeys;
     const std::int64_t first = i / task.panels_per_page() * page_keys + in_page;
@@ -255,7 +255,7 @@ std::int32_t Choose(std::span<const float> scores, std::int64_t budget, Arena sc
 template <class Loop>
 void SelectGroup(const Loop& loop, const QsaConfig& config, ConstMatrix iq, RowGroup group,
                  Arena scratch, const BlockSelection& selection) {
-  const std::int64_t budget = config.budget_blocks;
+  const std::int64_t budget = config.budget_selection_blocks;
   const auto out = [&](std::int64_t row) { return selection.blocks.data() + row * budget; };
   // Later rows have more blocks: those within the budget come first.
   for (; group.rows > 0 && group.Complete(config, 0) <= budget; ++group.offset, --group.rows) {
@@ -288,7 +288,7 @@ std::int64_t FoldedIndex(std::int64_t i, std::int64_t count) {
 std::int64_t ThreadBytes(const QsaConfig& config, std::int64_t rows) {
   Arena panel, choice;
   HWY_NAMESPACE::TakePanelBuffers(panel, rows, config.index_heads, config.index_dim);
-  TakeChoice(choice, config.budget_blocks);
+  TakeChoice(choice, config.budget_selection_blocks);
   return std::max(panel.bytes(), choice.bytes());
 }
 
@@ -299,10 +299,10 @@ ScratchSize SelectBlocksScratch(const OpSizes& sizes) {
   ScratchSize most;
   for (std::int64_t rows = 1; rows <= std::min(sizes.rows, kGroupRows); ++rows) {
     // The longest context that leaves a group so many rows.
-    const std::int64_t blocks = rows <= kLeastGroupRows
-                                    ? sizes.sequence_blocks
-                                    : std::min(sizes.sequence_blocks, kGroupScores / rows);
-    if (blocks <= sizes.qsa.budget_blocks) continue;  // all are selected
+    const std::int64_t blocks =
+        rows <= kLeastGroupRows ? sizes.sequence_selection_blocks
+                                : std::min(sizes.sequence_selection_blocks, kGroupScores / rows);
+    if (blocks <= sizes.qsa.budget_selection_blocks) continue;  // all are selected
     Arena group;
     TakeGroup(group, sizes.qsa, rows, blocks);
     const std::int64_t thread = ThreadBytes(sizes.qsa, rows);

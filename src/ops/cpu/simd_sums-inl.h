@@ -15,7 +15,7 @@ namespace kv8::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-/// Sum of a vector's blocks of four lanes: the first half of them plus the second, repeatedly.
+/// Sum of a vector's groups of four lanes: the first half of them plus the second, repeatedly.
 template <class D>
 HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldTo4(D, hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) == 4) {

@@ -16,13 +16,14 @@ std::vector<std::int64_t> SelectedTokens(const QsaConfig& config, const BlockSel
                                          std::size_t row, std::int64_t position) {
   std::vector<std::int64_t> tokens;
   const auto count = static_cast<std::size_t>(selection.counts[row]);
-  const auto first = row * static_cast<std::size_t>(config.budget_blocks);
+  const auto first = row * static_cast<std::size_t>(config.budget_selection_blocks);
   for (const std::int32_t block : selection.blocks.subspan(first, count)) {
-    for (std::int64_t i = 0; i < config.block_tokens; ++i) {
-      tokens.push_back(std::int64_t{block} * config.block_tokens + i);
+    for (std::int64_t i = 0; i < config.selection_block_tokens; ++i) {
+      tokens.push_back(std::int64_t{block} * config.selection_block_tokens + i);
     }
   }
-  const std::int64_t tail = (position + 1) / config.block_tokens * config.block_tokens;
+  const std::int64_t tail =
+      (position + 1) / config.selection_block_tokens * config.selection_block_tokens;
   for (std::int64_t token = tail; token <= position; ++token) tokens.push_back(token);
   return tokens;
 }

@@ -25,8 +25,8 @@ namespace kv8::simd {
 struct AttentionTask {
   const KvPages* pages;
   std::int64_t kv_head;
-  std::int64_t heads;         // query heads of this K/V head
-  std::int64_t block_tokens;  // tokens of a selectable block
+  std::int64_t heads;                   // query heads of this K/V head
+  std::int64_t selection_block_tokens;  // tokens of a selection block
   std::span<const std::int32_t> blocks;
   std::int64_t position;
   const float* q;     // [heads,head_dim], contiguous
@@ -37,10 +37,10 @@ struct AttentionTask {
   const AttentionTask* next = nullptr;  // what the thread does after it
 
   std::int64_t head_dim() const { return pages->layout.head_dim; }
-  std::int64_t tail_block() const { return (position + 1) / block_tokens; }
-  std::int64_t tail_tokens() const { return (position + 1) % block_tokens; }
+  std::int64_t tail_block() const { return (position + 1) / selection_block_tokens; }
+  std::int64_t tail_tokens() const { return (position + 1) % selection_block_tokens; }
   std::int64_t tokens() const {
-    return static_cast<std::int64_t>(blocks.size()) * block_tokens + tail_tokens();
+    return static_cast<std::int64_t>(blocks.size()) * selection_block_tokens + tail_tokens();
   }
 };
 
@@ -60,13 +60,14 @@ void LocateTokens(const AttentionTask& task, KvSide side, std::int64_t count,
   const std::int64_t bytes = task.pages->layout.token_bytes();
   const std::byte** const end = at + count;
   const auto locate = [&](std::int64_t block, std::int64_t tokens) {
-    const std::byte* const from = task.pages->At(side, task.kv_head, block * task.block_tokens);
+    const std::byte* const from =
+        task.pages->At(side, task.kv_head, block * task.selection_block_tokens);
     const std::int64_t taken = std::min<std::int64_t>(tokens, end - at);
     for (std::int64_t i = 0; i < taken; ++i) *at++ = from + i * bytes;
   };
   for (const std::int32_t block : task.blocks) {
     if (at == end) return;
-    locate(block, task.block_tokens);
+    locate(block, task.selection_block_tokens);
   }
   if (task.tail_tokens() > 0) locate(task.tail_block(), task.tail_tokens());
   std::fill(at, end, at[-1]);
@@ -227,7 +228,8 @@ ScratchSize SparseAttentionScratch(const OpSizes& sizes) {
   const QsaConfig& qsa = sizes.qsa;
   if (qsa.kv_heads == 0) return {};
   // Every selected block is whole, the open one lacks a token at least.
-  const std::int64_t tokens = std::int64_t{qsa.budget_blocks + 1} * qsa.block_tokens - 1;
+  const std::int64_t tokens =
+      std::int64_t{qsa.budget_selection_blocks + 1} * qsa.selection_block_tokens - 1;
   Arena thread;
   HWY_NAMESPACE::TakeBuffers(thread, qsa.query_heads / qsa.kv_heads, qsa.head_dim, tokens);
   return {0, thread.bytes()};
@@ -237,7 +239,7 @@ void SparseAttention(const OpContext& ctx, const QsaConfig& config, ConstMatrix 
                      std::int64_t gate_head_stride, std::span<const QsaSlice> slices,
                      const BlockSelection& selection, Matrix out) {
   const auto run = HWY_DYNAMIC_DISPATCH(RunAttention);
-  const auto budget = static_cast<std::size_t>(config.budget_blocks);
+  const auto budget = static_cast<std::size_t>(config.budget_selection_blocks);
   const auto make_task = [&](std::int64_t i, int thread) {
     const SliceRow<QsaSlice> at = FindRow(slices, i / config.kv_heads);
     const std::int64_t row = at.row();
@@ -246,7 +248,7 @@ void SparseAttention(const OpContext& ctx, const QsaConfig& config, ConstMatrix 
     task.pages = &at.slice->kv;
     task.kv_head = i % config.kv_heads;
     task.heads = config.query_heads / config.kv_heads;
-    task.block_tokens = config.block_tokens;
+    task.selection_block_tokens = config.selection_block_tokens;
     task.blocks =
         selection.blocks.subspan(t * budget, static_cast<std::size_t>(selection.counts[t]));
     task.position = at.slice->first_position + at.offset;

@@ -189,10 +189,10 @@ HWY_INLINE void LoadWords(const Rows& rows, std::int64_t offset, StripWord* word
     word[j] = hn::Set(du, value);
   }
 #else
-  const hn::Full128<std::uint32_t> block;
+  const hn::Full128<std::uint32_t> quad;
   const hn::Repartition<std::uint64_t, decltype(du)> du64;
   const auto at = [&](int r) HWY_ATTR {
-    return hn::LoadU(block, reinterpret_cast<const std::uint32_t*>(rows.row(r) + offset));
+    return hn::LoadU(quad, reinterpret_cast<const std::uint32_t*>(rows.row(r) + offset));
   };
   const auto load = [&](int i) HWY_ATTR {
     if constexpr (kStripLanes == 8) {

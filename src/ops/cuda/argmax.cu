@@ -1,5 +1,5 @@
-// The most likely token of each row, by several blocks of which the last joins what all found.
-// Contract: argmax.h.
+// The most likely token of each row, by several thread blocks of which the last joins what all
+// found. Contract: argmax.h.
 #include "ops/cuda/argmax.h"
 
 #include "ops/cuda/common.cuh"
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned long long Key(float logit, unsigned token) {
   return static_cast<unsigned long long>(ordered) << 32 | (~token & 0xFFFFFFFFu);
 }
 
-__device__ unsigned long long BlockMax(unsigned long long key) {
+__device__ unsigned long long ThreadBlockMax(unsigned long long key) {
   __shared__ unsigned long long warps[kThreads / 32];
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) {
@@ -35,7 +35,7 @@ __device__ unsigned long long BlockMax(unsigned long long key) {
 
 }  // namespace
 
-/// Blocks: x over parts of a row, y over rows.
+/// Thread blocks: x over parts of a row, y over rows.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_argmax(const ArgmaxArgs a) {
   AfterEarlierKernels();
   __shared__ bool last;
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_argmax(const ArgmaxAr
     const unsigned long long key = Key(logits[i], static_cast<unsigned>(i));
     best = key > best ? key : best;
   }
-  best = BlockMax(best);
+  best = ThreadBlockMax(best);
   if (threadIdx.x == 0) {
     a.parts[row * parts + blockIdx.x] = best;
     __threadfence();
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_argmax(const ArgmaxAr
         __ldcg(reinterpret_cast<const unsigned long long*>(a.parts) + row * parts + i);
     best = key > best ? key : best;
   }
-  best = BlockMax(best);
+  best = ThreadBlockMax(best);
   if (threadIdx.x != 0) return;
   a.tickets[row] = 0;
   a.tokens[row] =

@@ -5,11 +5,11 @@
 
 namespace kv8::cuda {
 
-/// Logits that one block looks at, at least.
+/// Logits that one thread block looks at, at least.
 inline constexpr std::int32_t kArgmaxPart = 8192;
 inline constexpr std::int32_t kMaxArgmaxParts = 64;
 
-/// Blocks that a row is cut into.
+/// Thread blocks that a row is cut into.
 inline constexpr std::int32_t ArgmaxParts(std::int32_t vocab) {
   const std::int32_t parts = (vocab + kArgmaxPart - 1) / kArgmaxPart;
   return parts < kMaxArgmaxParts ? parts : kMaxArgmaxParts;

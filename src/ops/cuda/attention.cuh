@@ -8,8 +8,6 @@
 
 namespace kv8::cuda {
 
-inline constexpr int kPageTokens = 4;
-
 constexpr int Min(int a, int b) {
   return a < b ? a : b;
 }
@@ -36,7 +34,7 @@ constexpr int TurnOfKey(int token) {
 
 /// K as an operand: lane 4 g + t takes the 16-byte pieces 4 j + t of column g's token; piece j
 /// holds dimensions (4 j + t) * kPerPiece on. Queries are put into the same order.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 struct KeyPieces {
   static constexpr int kPerPiece = 16 / kElementBytes<kType>;
   static constexpr int kPieces = kDim / (4 * kPerPiece);
@@ -45,7 +43,7 @@ struct KeyPieces {
   /// Step `i` of a piece.
   __device__ __forceinline__ static uint2 Operand(const uint4& piece, int i) {
     const unsigned words[4] = {piece.x, piece.y, piece.z, piece.w};
-    if constexpr (kType == PageType::kE4M3) {
+    if constexpr (kType == KvElement::kE4M3) {
       return make_uint2(E4M3ToHalf2(words[i]), E4M3ToHalf2<true>(words[i]));
     } else {
       return make_uint2(words[2 * i], words[2 * i + 1]);
@@ -62,15 +60,15 @@ __device__ __forceinline__ float QueryScale(float largest) {
 }
 
 /// What a score is multiplied with beside its query's scale: the softmax works with powers of two.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ __forceinline__ float ScoreFactor(const KvPoolView& kv) {
-  return kv.k_scale * (kType == PageType::kE4M3 ? kE4M3Unit : 1.0f) *
+  return kv.k_scale * (kType == KvElement::kE4M3 ? kE4M3Unit : 1.0f) *
          rsqrtf(static_cast<float>(kDim)) * 1.4426950408889634f;
 }
 /// What a weighted sum of V is multiplied with.
-template <PageType kType>
+template <KvElement kType>
 __device__ __forceinline__ float ValueFactor(const KvPoolView& kv) {
-  return kv.v_scale * (kType == PageType::kE4M3 ? kE4M3Unit : 1.0f);
+  return kv.v_scale * (kType == KvElement::kE4M3 ? kE4M3Unit : 1.0f);
 }
 
 /// Where a head of a row has its output and gate.

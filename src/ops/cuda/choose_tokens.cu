@@ -1,6 +1,6 @@
 // Tokens drawn from logits, in two kernels: one counts and weighs tokens by how likely they are,
-// the other lists those among which the choice is made, and its last block for a row makes it.
-// Contract: choose_tokens.h.
+// the other lists those among which the choice is made, and its last thread block for a row makes
+// it. Contract: choose_tokens.h.
 #include "ops/cuda/choose_tokens.h"
 
 #include "ops/cuda/common.cuh"
@@ -117,7 +117,7 @@ __device__ Found Find(Shared& shared, Need need) {
   return shared.found;
 }
 
-/// One row, as the blocks that work on it see it.
+/// One row, as the thread blocks that work on it see it.
 struct Row {
   const ChooseTokensArgs& a;
   std::int64_t index;
@@ -148,7 +148,7 @@ struct Row {
   }
   __device__ Weight* list() const { return reinterpret_cast<Weight*>(a.list) + index * kMaxListed; }
 
-  /// Calls work(token, logit) for this block's part. Several loads are under way at a time.
+  /// Calls work(token, logit) for this thread block's part. Several loads are under way at a time.
   template <class Function>
   __device__ void EachOfPart(Function&& work) const {
     constexpr int kLoads = 8;
@@ -167,9 +167,9 @@ struct Row {
     }
   }
 
-  /// Whether this is the last of the row's blocks to come here; what the others wrote to global
-  /// memory before is then to be read past the first cache.
-  __device__ bool LastBlock(Shared& shared) const {
+  /// Whether this is the last of the row's thread blocks to come here; what the others wrote to
+  /// global memory before is then to be read past the first cache.
+  __device__ bool LastThreadBlock(Shared& shared) const {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -310,7 +310,7 @@ __device__ Found Descend(const Row& row, Shared& shared, unsigned candidates, Ne
   return found;
 }
 
-/// By all threads of one block; the answer replaces Argmax's.
+/// By all threads of one thread block; the answer replaces Argmax's.
 __device__ void Choose(const Row& row, Shared& shared, unsigned candidates) {
   const ChoiceRule& rule = row.rule;
   row.LoadBins(shared);
@@ -336,7 +336,7 @@ __device__ void Choose(const Row& row, Shared& shared, unsigned candidates) {
 
 }  // namespace
 
-/// Blocks: x over parts of a row, y over rows.
+/// Thread blocks: x over parts of a row, y over rows.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_weigh_tokens(const ChooseTokensArgs a) {
   AfterEarlierKernels();
   __shared__ Shared shared;
@@ -363,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_weigh_tokens(const Ch
     atomicAdd(row.weights() + i, amount.weight);
     atomicAdd(row.counts() + i, amount.count);
   }
-  if (row.LastBlock(shared)) Narrow(row, shared);
+  if (row.LastThreadBlock(shared)) Narrow(row, shared);
 }
 
 /// Likewise.
@@ -381,7 +381,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_choose_tokens(const C
       row.list()[atomicAdd(&state.listed, 1u)] = Key(logit, static_cast<unsigned>(token));
     });
   }
-  if (!row.LastBlock(shared)) return;
+  if (!row.LastThreadBlock(shared)) return;
   Choose(row, shared, candidates);
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < kChoiceBins; i += kThreads) {

@@ -9,9 +9,9 @@ namespace kv8::cuda {
 /// Tokens are counted and weighed by 32nds of an octave of their probability.
 inline constexpr std::int32_t kBinBits = kDistanceBits - 5;
 inline constexpr std::int32_t kChoiceBins = kFarthest >> kBinBits;
-/// Tokens that one block looks at, at least.
+/// Tokens that one thread block looks at, at least.
 inline constexpr std::int32_t kChoicePart = 8192;
-/// Tokens among which a row's last block chooses without going through all logits again.
+/// Tokens among which a row's last thread block chooses without going through all logits again.
 inline constexpr std::int32_t kMaxListed = 8192;
 
 /// Bins from `first` to `last`; none when last is less.
@@ -19,7 +19,7 @@ struct BinRange {
   std::int32_t first, last;
 };
 
-/// What the blocks of a row tell each other.
+/// What the thread blocks of a row tell each other.
 struct ChoiceRow {
   std::uint64_t within;      // weight of the tokens that min-p keeps
   BinRange k, p, choice;     // where the cuts and the choice may be

@@ -179,19 +179,18 @@ __device__ __forceinline__ void WaitForCopies() {
 #endif
 }
 
-// ---- pages ------------------------------------------------------------------------------------
+// ---- K/V pools --------------------------------------------------------------------------------
 
 /// Bytes of one stored element.
-template <PageType kType>
-inline constexpr int kElementBytes = kType == PageType::kFp16 ? 2 : 1;
+template <KvElement kType>
+inline constexpr int kElementBytes = kType == KvElement::kFp16 ? 2 : 1;
 
-/// Offset in a K/V pool of the vector of (physical block, side, head, token in block).
-__device__ __forceinline__ std::int64_t KvOffset(int kv_heads, int token_bytes, int block, int side,
+/// Offset in a K/V pool of the vector of (page, side, head, token in page).
+__device__ __forceinline__ std::int64_t KvOffset(int kv_heads, int token_bytes, int page, int side,
                                                  int head, int token) {
-  const std::int64_t block_bytes = std::int64_t{2} * kv_heads * kTokensPerBlock * token_bytes;
-  return block * block_bytes +
-         (static_cast<std::int64_t>(side * kv_heads + head) * kTokensPerBlock + token) *
-             token_bytes;
+  const std::int64_t page_bytes = std::int64_t{2} * kv_heads * kPageTokens * token_bytes;
+  return page * page_bytes +
+         (static_cast<std::int64_t>(side * kv_heads + head) * kPageTokens + token) * token_bytes;
 }
 
 }  // namespace kv8::cuda

@@ -16,9 +16,8 @@ static_assert(kMagnitudeBins == LogHistogram::kBins &&
               kMagnitudeLowestBits == Log2Bins::kLowestBits &&
               kMagnitudeHighestBits == Log2Bins::kHighestBits &&
               sizeof(MagnitudeCell) == sizeof(Log2Bins::Cell));
-static_assert(kTokensPerBlock == kBlockTokens && kRingTokens == kIndexRingTokens);
+static_assert(kPageTokens == kv8::kPageTokens && kRingTokens == kIndexRingTokens);
 
-constexpr int kBlockTokensOfKernels = 4;  // tokens of a selectable block
 constexpr int kMaxHeadDim = 256;
 
 /// `got` is not among what the kernels have.
@@ -73,14 +72,14 @@ Result<CudaOps> CudaOps::Load(Device& device, CodeChoice choice) {
     if (kProductKernels[i].form != ProductForm::kLinearTiles) continue;
     KV8_RETURN_IF_ERROR(ops.products_[i].AllowSharedMemory(kLinearTileSharedBytes));
   }
-  ops.block_shared_bytes_ = device.info().block_shared_bytes;
+  ops.max_shared_bytes_ = device.info().max_shared_bytes;
   ops.multiprocessors_ = device.info().multiprocessors;
   for (std::size_t i = 0; i < kKernelCount; ++i) {
     if (kKernelNames[i].source == "sparse_attention") {
       KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(
-          AttentionSharedBytes(kMaxHeadDim, PageType::kFp16, ops.run_ahead_)));
+          AttentionSharedBytes(kMaxHeadDim, KvElement::kFp16, ops.run_ahead_)));
     } else if (kKernelNames[i].source == "prompt_attention") {
-      KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(ops.block_shared_bytes_));
+      KV8_RETURN_IF_ERROR(ops.kernels_[i].AllowSharedMemory(ops.max_shared_bytes_));
     }
   }
   return ops;
@@ -91,7 +90,7 @@ Result<void> CudaOps::KvObserve(DeviceStream& stream, const KvObserveArgs& args)
                        {.grid_x = CeilDiv(args.rows.count, kObserveRows),
                         .grid_y = args.heads,
                         .grid_z = 2,
-                        .block = 256},
+                        .threads = 256},
                        &args);
 }
 
@@ -110,7 +109,7 @@ Result<void> CudaOps::QsaStore(DeviceStream& stream, const QsaStoreArgs& args) c
   const int heads = args.query_heads + 2 * args.kv.kv_heads + args.index_heads + 1;
   return stream.Launch(
       Get(KernelId::kQsaStore),
-      {.grid_x = args.rows.count, .grid_y = CeilDiv(heads, kWarps), .block = 32 * kWarps}, &args);
+      {.grid_x = args.rows.count, .grid_y = CeilDiv(heads, kWarps), .threads = 32 * kWarps}, &args);
 }
 
 Result<void> CudaOps::SelectBlocks(DeviceStream& stream, SelectBlocksArgs args) const {
@@ -118,27 +117,29 @@ Result<void> CudaOps::SelectBlocks(DeviceStream& stream, SelectBlocksArgs args) 
   if (args.index.index_dim != 64 && args.index.index_dim != 128) {
     return NoKernel(kOp, "index_dim", args.index.index_dim, "64 and 128");
   }
-  if (args.block_tokens != kBlockTokensOfKernels) {
-    return NoKernel(kOp, "block_tokens", args.block_tokens, "4");
+  if (args.selection_block_tokens != kSelectionBlockTokens) {
+    return NoKernel(kOp, "selection_block_tokens", args.selection_block_tokens, "4");
   }
   if (args.index_heads > 4) return NoKernel(kOp, "index_heads", args.index_heads, "at most 4");
-  if (args.max_blocks > args.budget_blocks) {
+  if (args.max_selection_blocks > args.budget_selection_blocks) {
     const KernelId scores =
         args.index.index_dim == 64 ? KernelId::kIndexScores64 : KernelId::kIndexScores128;
-    args.block_keys = ScoreBlockKeys(args.rows.count, args.max_blocks, multiprocessors_);
-    KV8_RETURN_IF_ERROR(stream.Launch(Get(scores),
-                                      {.grid_x = CeilDiv(args.max_blocks, args.block_keys),
-                                       .grid_y = args.rows.count,
-                                       .block = 128},
-                                      &args));
+    args.keys_per_thread_block =
+        ScoreKeysPerThreadBlock(args.rows.count, args.max_selection_blocks, multiprocessors_);
+    KV8_RETURN_IF_ERROR(
+        stream.Launch(Get(scores),
+                      {.grid_x = CeilDiv(args.max_selection_blocks, args.keys_per_thread_block),
+                       .grid_y = args.rows.count,
+                       .threads = 128},
+                      &args));
   }
-  return stream.Launch(Get(KernelId::kChooseBlocks), {.grid_x = args.rows.count, .block = 1024},
+  return stream.Launch(Get(KernelId::kChooseBlocks), {.grid_x = args.rows.count, .threads = 1024},
                        &args);
 }
 
 namespace {
 
-/// Of attention over one type of pages: one for each of three head sizes.
+/// Of attention over one type of elements: one for each of three head sizes.
 struct AttentionKernels {
   KernelId by_64, by_128, by_256;
 };
@@ -149,8 +150,8 @@ Result<KernelId> ChooseAttention(const SparseAttentionArgs& args, const Attentio
   if (dim != 64 && dim != 128 && dim != 256) {
     return NoKernel(kOp, "head_dim", dim, "64, 128 and 256");
   }
-  if (args.block_tokens != kBlockTokensOfKernels) {
-    return NoKernel(kOp, "block_tokens", args.block_tokens, "4");
+  if (args.selection_block_tokens != kSelectionBlockTokens) {
+    return NoKernel(kOp, "selection_block_tokens", args.selection_block_tokens, "4");
   }
   if (args.query_heads > 16 * args.kv.kv_heads) {
     return NoKernel(kOp, "query heads per K/V head", args.query_heads / args.kv.kv_heads,
@@ -167,13 +168,13 @@ Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentio
   constexpr AttentionKernels kE4M3{KernelId::kAttentionE4M3d64, KernelId::kAttentionE4M3d128,
                                    KernelId::kAttentionE4M3d256};
   KV8_ASSIGN_OR_RETURN(const KernelId id,
-                       ChooseAttention(args, args.kv.type == PageType::kE4M3 ? kE4M3 : kFp16));
+                       ChooseAttention(args, args.kv.type == KvElement::kE4M3 ? kE4M3 : kFp16));
   return stream.Launch(
       Get(id),
-      {.grid_x = MaxAttentionSplits(args.budget_blocks),
+      {.grid_x = MaxAttentionSplits(args.budget_selection_blocks),
        .grid_y = args.kv.kv_heads,
        .grid_z = args.rows.count,
-       .block = 128,
+       .threads = 128,
        .shared_bytes = AttentionSharedBytes(args.kv.head_dim, args.kv.type, run_ahead_)},
       &args);
 }
@@ -187,15 +188,15 @@ Result<void> CudaOps::PromptAttention(DeviceStream& stream, PromptAttentionArgs 
   const SparseAttentionArgs& a = args.attention;
   const KvPoolView& kv = a.kv;
   KV8_ASSIGN_OR_RETURN(const KernelId id,
-                       ChooseAttention(a, kv.type == PageType::kE4M3 ? kE4M3 : kFp16));
-  args.stages = PromptStages(kv.head_dim, kv.type, a.budget_blocks, block_shared_bytes_);
+                       ChooseAttention(a, kv.type == KvElement::kE4M3 ? kE4M3 : kFp16));
+  args.stages = PromptStages(kv.head_dim, kv.type, a.budget_selection_blocks, max_shared_bytes_);
   if (!run_ahead_ || args.stages < kMinPromptStages) return SparseAttention(stream, a);
   return stream.Launch(Get(id),
                        {.grid_x = args.group_count,
                         .grid_y = kv.kv_heads,
-                        .block = 32 * kPromptGroupRows,
-                        .shared_bytes = static_cast<int>(
-                            PromptSharedBytes(kv.head_dim, kv.type, a.budget_blocks, args.stages))},
+                        .threads = 32 * kPromptGroupRows,
+                        .shared_bytes = static_cast<int>(PromptSharedBytes(
+                            kv.head_dim, kv.type, a.budget_selection_blocks, args.stages))},
                        &args);
 }
 
@@ -210,11 +211,11 @@ Result<void> CudaOps::GdnConvolve(DeviceStream& stream, const GdnArgs& args) con
                                     {.grid_x = heads,
                                      .grid_y = slices,
                                      .grid_z = CeilDiv(args.max_rows, kGdnConvRows),
-                                     .block = dim},
+                                     .threads = dim},
                                     &args));
   if (args.max_rows <= kGdnConvRows) return {};
   return stream.Launch(Get(KernelId::kGdnConvState),
-                       {.grid_x = CeilDiv(heads * dim, 128), .grid_y = slices, .block = 128},
+                       {.grid_x = CeilDiv(heads * dim, 128), .grid_y = slices, .threads = 128},
                        &args);
 }
 
@@ -223,7 +224,8 @@ Result<void> CudaOps::Gdn(DeviceStream& stream, const GdnArgs& args) const {
   const bool small = args.key_dim == 32;
   return stream.Launch(
       Get(small ? KernelId::kGdnRecurrence32 : KernelId::kGdnRecurrence128),
-      {.grid_x = args.value_heads, .grid_y = args.slices.count, .block = small ? 32 : 256}, &args);
+      {.grid_x = args.value_heads, .grid_y = args.slices.count, .threads = small ? 32 : 256},
+      &args);
 }
 
 Result<void> CudaOps::GdnPrefill(DeviceStream& stream, const GdnArgs& args) const {
@@ -232,7 +234,7 @@ Result<void> CudaOps::GdnPrefill(DeviceStream& stream, const GdnArgs& args) cons
   const LaunchShape by_chunk{.grid_x = CeilDiv(args.max_rows, kGdnChunkRows),
                              .grid_y = args.value_heads,
                              .grid_z = args.slices.count,
-                             .block = 256};
+                             .threads = 256};
   LaunchShape by_column = by_chunk;
   by_column.grid_x = args.value_dim / kGdnScanColumns;
   KV8_RETURN_IF_ERROR(stream.Launch(

@@ -72,7 +72,7 @@ class CudaOps {
   std::array<DeviceKernel, kKernelCount> kernels_;
   std::array<DeviceKernel, kProductKernelCount> products_;  // by place in kProductKernels
   bool run_ahead_ = false;  // the code starts copies before it needs them: from sm_80 on
-  int block_shared_bytes_ = 0;
+  int max_shared_bytes_ = 0;
   int multiprocessors_ = 0;
 };
 

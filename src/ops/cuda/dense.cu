@@ -19,8 +19,8 @@ __device__ float Decode(const Weight& weight, std::int64_t i) {
                                               : __half2float(__ushort_as_half(code));
 }
 
-/// Sum over the block, in every thread; the order is fixed.
-__device__ float BlockSum(float x) {
+/// Sum over the thread block, in every thread; the order is fixed.
+__device__ float ThreadBlockSum(float x) {
   __shared__ float sums[kThreads / 32];
   x = WarpSum(x);
   if (Lane() == 0) sums[Warp()] = x;
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_embed(const EmbedArgs
   for (int s = 0; s < a.streams; ++s) a.out[(row * a.streams + s) * a.hidden + d] = value;
 }
 
-/// One block per row (y) and group (x).
+/// One thread block per row (y) and group (x).
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_grouped_norm(const GroupedNormArgs a) {
   AfterEarlierKernels();
   const std::int64_t first =
@@ -51,14 +51,14 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_grouped_norm(const Gr
   for (int d = static_cast<int>(threadIdx.x); d < a.dim; d += kThreads) {
     squares = fmaf(a.x[first + d], a.x[first + d], squares);
   }
-  const float scale = rsqrtf(BlockSum(squares) / static_cast<float>(a.dim) + a.eps);
+  const float scale = rsqrtf(ThreadBlockSum(squares) / static_cast<float>(a.dim) + a.eps);
   for (int d = static_cast<int>(threadIdx.x); d < a.dim; d += kThreads) {
     a.out[first + d] =
         a.x[first + d] * scale * a.gain[static_cast<std::int64_t>(blockIdx.x) * a.dim + d];
   }
 }
 
-/// One block per row (y) and stream (x): adds inject * y to it, then its norm.
+/// One thread block per row (y) and stream (x): adds inject * y to it, then its norm.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const HyperMixArgs a) {
   AfterEarlierKernels();
   const int stream = static_cast<int>(blockIdx.x);
@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const Hype
     }
     squares = fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, fmaf(v.w, v.w, squares))));
   }
-  const float scale = rsqrtf(BlockSum(squares) / static_cast<float>(a.hidden) + a.eps);
+  const float scale = rsqrtf(ThreadBlockSum(squares) / static_cast<float>(a.hidden) + a.eps);
   const float4* const gain =
       reinterpret_cast<const float4*>(a.gain + static_cast<std::int64_t>(stream) * a.hidden);
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {

@@ -30,7 +30,7 @@ inline constexpr std::int32_t kHyperStreams = 4;
 /// of weights would leave most of a GPU idle.
 inline constexpr std::int32_t kHyperSplits = 8;
 
-/// The contracts of ops/hyper_connection.h together: first HyperCombineFn of the block before,
+/// The contracts of ops/hyper_connection.h together: first HyperCombineFn of the step before,
 /// unless y is null; then HyperMixFn. Four kernels: combine and norm, down and inject in parts,
 /// their sums with the activations, up and the mean over streams.
 ///

@@ -14,15 +14,15 @@ namespace {
 constexpr int kProductThreads = 128;
 constexpr int kTileThreads = 256;
 constexpr int kDenseThreads = 256;
-constexpr int kTokenThreads = 512;   // of Argmax and ChooseTokens
-constexpr int kChoiceBlocks = 1024;  // of all rows together: enough for every multiprocessor
-/// From so many pairs per expert, or rows, on a block takes 32 instead of 8 at a time.
+constexpr int kTokenThreads = 512;         // of Argmax and ChooseTokens
+constexpr int kChoiceThreadBlocks = 1024;  // of all rows together: enough for every multiprocessor
+/// From so many pairs per expert, or rows, on a thread block takes 32 instead of 8 at a time.
 constexpr int kWideRows = 9;
-/// Blocks of whole tiles must be about as many as multiprocessors, or most of these idle.
-constexpr std::int64_t kFewestTileBlocks = 80;
-/// From so many blocks of 32 weight rows on there is work for all multiprocessors several times
-/// over.
-constexpr std::int64_t kManyBlocks = 512;
+/// Thread blocks of whole tiles must be about as many as multiprocessors, or most of these idle.
+constexpr std::int64_t kFewestTileThreadBlocks = 80;
+/// From so many thread blocks of 32 weight rows on there is work for all multiprocessors several
+/// times over.
+constexpr std::int64_t kManyThreadBlocks = 512;
 
 Result<void> CheckInner(std::string_view op, std::int64_t inner) {
   if (inner > 0 && inner % 32 == 0) return {};
@@ -44,7 +44,7 @@ Result<void> CheckFormats(std::string_view op, WeightFormat format, std::span<co
 LaunchShape RowShape(std::int64_t columns, std::int64_t rows) {
   return {.grid_x = CeilDiv(columns, std::int64_t{kDenseThreads}),
           .grid_y = rows,
-          .block = kDenseThreads};
+          .threads = kDenseThreads};
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ namespace {
 /// A form of linear. All give the same bits; which is fastest depends on the shape.
 struct LinearForm {
   ProductForm form;
-  int weight_rows, rows;  // of a block
+  int weight_rows, rows;  // of a thread block
   int threads = kProductThreads;
   int shared_bytes = 0;
 };
@@ -65,22 +65,24 @@ constexpr LinearForm kLinear32x32{ProductForm::kLinear32x32, 32, 32};
 constexpr LinearForm kLinearTiles{ProductForm::kLinearTiles, kLinearTileRows, kLinearTileColumns,
                                   kTileThreads, kLinearTileSharedBytes};
 
-std::int64_t WeightBlocks(const LinearArgs& args, int rows) {
-  std::int64_t blocks = 0;
+std::int64_t WeightThreadBlocks(const LinearArgs& args, int rows) {
+  std::int64_t count = 0;
   for (int i = 0; i < args.count; ++i)
-    blocks += CeilDiv(args.outputs[i].weight.rows, std::int64_t{rows});
-  return blocks;
+    count += CeilDiv(args.outputs[i].weight.rows, std::int64_t{rows});
+  return count;
 }
 
 const LinearForm& ChooseLinear(const LinearArgs& args) {
   if (args.rows <= kLinear16x8.rows) {
-    return WeightBlocks(args, kLinear32x8.weight_rows) * args.splits >= kManyBlocks ? kLinear32x8
-                                                                                    : kLinear16x8;
+    return WeightThreadBlocks(args, kLinear32x8.weight_rows) * args.splits >= kManyThreadBlocks
+               ? kLinear32x8
+               : kLinear16x8;
   }
   if (args.rows <= kLinear32x16.rows) return kLinear32x16;
-  const std::int64_t tiles =
-      WeightBlocks(args, kLinearTileRows) * CeilDiv(args.rows, kLinearTileColumns) * args.splits;
-  return args.rows > kLinear32x32.rows && tiles >= kFewestTileBlocks ? kLinearTiles : kLinear32x32;
+  const std::int64_t tiles = WeightThreadBlocks(args, kLinearTileRows) *
+                             CeilDiv(args.rows, kLinearTileColumns) * args.splits;
+  return args.rows > kLinear32x32.rows && tiles >= kFewestTileThreadBlocks ? kLinearTiles
+                                                                           : kLinear32x32;
 }
 
 }  // namespace
@@ -107,10 +109,10 @@ Result<void> CudaOps::Linear(DeviceStream& stream, const LinearArgs& args) const
   const LinearForm& form = ChooseLinear(args);
   KV8_ASSIGN_OR_RETURN(const DeviceKernel* const kernel, Product(kOp, form.form, format));
   return stream.Launch(*kernel,
-                       {.grid_x = WeightBlocks(args, form.weight_rows),
+                       {.grid_x = WeightThreadBlocks(args, form.weight_rows),
                         .grid_y = CeilDiv(args.rows, form.rows),
                         .grid_z = args.splits,
-                        .block = form.threads,
+                        .threads = form.threads,
                         .shared_bytes = form.shared_bytes},
                        &args);
 }
@@ -121,7 +123,8 @@ Result<void> CudaOps::Embed(DeviceStream& stream, const EmbedArgs& args) const {
 
 Result<void> CudaOps::GroupedNorm(DeviceStream& stream, const GroupedNormArgs& args) const {
   return stream.Launch(Get(KernelId::kGroupedNorm),
-                       {.grid_x = args.groups, .grid_y = args.rows, .block = kDenseThreads}, &args);
+                       {.grid_x = args.groups, .grid_y = args.rows, .threads = kDenseThreads},
+                       &args);
 }
 
 Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) const {
@@ -141,7 +144,7 @@ Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) c
   mix.splits = width % (kHyperSplits * 32) == 0 ? kHyperSplits : 1;
   KV8_RETURN_IF_ERROR(stream.Launch(
       Get(KernelId::kHyperNorm),
-      {.grid_x = args.stream_count, .grid_y = args.rows, .block = kDenseThreads}, &mix));
+      {.grid_x = args.stream_count, .grid_y = args.rows, .threads = kDenseThreads}, &mix));
   const std::int64_t inject_parts = std::int64_t{mix.splits} * args.rows * low;
   KV8_RETURN_IF_ERROR(Linear(
       stream, {.x = args.normed,
@@ -160,7 +163,7 @@ Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) c
   return stream.Launch(*up,
                        {.grid_x = args.hidden / 8,
                         .grid_y = CeilDiv(args.rows, wide ? 32 : 8),
-                        .block = kProductThreads},
+                        .threads = kProductThreads},
                        &mix);
 }
 
@@ -177,7 +180,7 @@ Result<void> CudaOps::Ple(DeviceStream& stream, const PleArgs& args) const {
   const std::int32_t width = args.streams * args.hidden, inner = args.heads * args.head_dim;
   const std::int64_t rows = args.rows.count, slices = args.slices.count;
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kPleLookup),
-                                    {.grid_x = args.heads, .grid_y = rows, .block = 32}, &args));
+                                    {.grid_x = args.heads, .grid_y = rows, .threads = 32}, &args));
   KV8_RETURN_IF_ERROR(Linear(
       stream, {.x = args.memory,
                .x_stride = inner,
@@ -187,7 +190,7 @@ Result<void> CudaOps::Ple(DeviceStream& stream, const PleArgs& args) const {
                .outputs = {{args.key, args.keys, width}, {args.value, args.values, args.hidden}}}));
   KV8_RETURN_IF_ERROR(
       stream.Launch(Get(KernelId::kPleGate),
-                    {.grid_x = args.streams, .grid_y = rows, .block = kDenseThreads}, &args));
+                    {.grid_x = args.streams, .grid_y = rows, .threads = kDenseThreads}, &args));
   LaunchShape by_slice = RowShape(width, slices);
   by_slice.grid_z = std::min<std::int64_t>(rows, 64);
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kPleConvolve), by_slice, &args));
@@ -201,10 +204,10 @@ Result<void> CudaOps::Ple(DeviceStream& stream, const PleArgs& args) const {
 
 Result<void> CudaOps::CopyItems(DeviceStream& stream, const CopyItemsArgs& args) const {
   return stream.Launch(Get(KernelId::kCopyItems),
-                       {.grid_x = CeilDiv(args.largest, kCopyBlockBytes),
+                       {.grid_x = CeilDiv(args.largest, kCopyPieceBytes),
                         .grid_y = args.array_count,
                         .grid_z = args.pair_count,
-                        .block = 256},
+                        .threads = 256},
                        &args);
 }
 
@@ -240,10 +243,10 @@ Result<void> CudaOps::Experts(DeviceStream& stream, const MoeArgs& args) const {
       stream.Launch(*gate_up,
                     {.grid_x = std::max(args.expert_dim, args.shared_dim) / kMoeGateRows,
                      .grid_y = groups,
-                     .block = kProductThreads},
+                     .threads = kProductThreads},
                     &args));
   return stream.Launch(
-      *down, {.grid_x = args.hidden / kMoeDownRows, .grid_y = groups, .block = kProductThreads},
+      *down, {.grid_x = args.hidden / kMoeDownRows, .grid_y = groups, .threads = kProductThreads},
       &args);
 }
 
@@ -256,13 +259,13 @@ Result<void> CudaOps::Moe(DeviceStream& stream, const MoeArgs& args) const {
                                       .count = 2,
                                       .outputs = {{args.router, args.logits, args.experts},
                                                   {args.shared_gate, args.shared_gate_value, 1}}}));
-  if (args.rows <= kMoeOneBlockRows) {
+  if (args.rows <= kMoeOneKernelRows) {
     KV8_RETURN_IF_ERROR(
-        stream.Launch(Get(KernelId::kMoeRouteGroup), {.block = kMaxExperts}, &args));
+        stream.Launch(Get(KernelId::kMoeRouteGroup), {.threads = kMaxExperts}, &args));
   } else {
     KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeRoute),
-                                      {.grid_x = CeilDiv(args.rows, 4), .block = 128}, &args));
-    KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeGroup), {.block = kMaxExperts}, &args));
+                                      {.grid_x = CeilDiv(args.rows, 4), .threads = 128}, &args));
+    KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeGroup), {.threads = kMaxExperts}, &args));
   }
   KV8_RETURN_IF_ERROR(Experts(stream, args));
   return stream.Launch(Get(KernelId::kMoeSum), RowShape(args.hidden, args.rows), &args);
@@ -271,15 +274,15 @@ Result<void> CudaOps::Moe(DeviceStream& stream, const MoeArgs& args) const {
 Result<void> CudaOps::Argmax(DeviceStream& stream, const ArgmaxArgs& args) const {
   return stream.Launch(
       Get(KernelId::kArgmax),
-      {.grid_x = ArgmaxParts(args.vocab), .grid_y = args.rows, .block = kTokenThreads}, &args);
+      {.grid_x = ArgmaxParts(args.vocab), .grid_y = args.rows, .threads = kTokenThreads}, &args);
 }
 
 Result<void> CudaOps::ChooseTokens(DeviceStream& stream, const ChooseTokensArgs& args) const {
   // Sums are exact: in how many parts they come about does not show.
   const LaunchShape shape{
-      .grid_x = std::min(CeilDiv(args.vocab, kChoicePart), CeilDiv(kChoiceBlocks, args.rows)),
+      .grid_x = std::min(CeilDiv(args.vocab, kChoicePart), CeilDiv(kChoiceThreadBlocks, args.rows)),
       .grid_y = args.rows,
-      .block = kTokenThreads};
+      .threads = kTokenThreads};
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kWeighTokens), shape, &args));
   return stream.Launch(Get(KernelId::kChooseTokens), shape, &args);
 }

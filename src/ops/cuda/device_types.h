@@ -7,26 +7,26 @@
 namespace kv8::cuda {
 
 /// How the elements of a K/V pool are stored. Index keys are FP16 in both cases.
-enum class PageType : int { kFp16, kE4M3 };
+enum class KvElement : int { kFp16, kE4M3 };
 
 /// Rows of a batch. Rows of one sequence are neighbours, ascending by position.
 struct RowsView {
-  const std::int32_t* sequence;  // [T] line of the block tables, rings and states;
+  const std::int32_t* sequence;  // [T] line of the page tables, rings and states;
                                  // -1: padding, which no op reads for or writes for
   const std::int64_t* position;  // [T]
   std::int32_t count;            // T
 };
 
-/// Block tables of all sequences, [sequences, stride]: docs/spec/kv-page.md.
-struct BlockTables {
-  const std::int32_t* blocks;
+/// Page tables of all sequences, [sequences, stride]: docs/spec/kv-page.md.
+struct PageTables {
+  const std::int32_t* pages;
   std::int64_t stride;
 };
 
 /// K/V pool of one layer: docs/spec/kv-page.md.
 struct KvPoolView {
   unsigned char* data;
-  PageType type;
+  KvElement type;
   std::int32_t kv_heads;
   std::int32_t head_dim;
   float k_scale;  // 1 unless type is kE4M3
@@ -39,7 +39,8 @@ struct IndexPoolView {
   std::int32_t index_dim;
 };
 
-inline constexpr std::int32_t kTokensPerBlock = 64;  // kBlockTokens of kvcache/layout.h
-inline constexpr std::int32_t kRingTokens = 16;      // kIndexRingTokens of kvcache/layout.h
+inline constexpr std::int32_t kPageTokens = 64;           // of kvcache/layout.h
+inline constexpr std::int32_t kRingTokens = 16;           // kIndexRingTokens of kvcache/layout.h
+inline constexpr std::int32_t kSelectionBlockTokens = 4;  // the only width that kernels read
 
 }  // namespace kv8::cuda

@@ -11,9 +11,9 @@ constexpr int kHistory = 3;  // conv_kernel - 1
 /// Rows that the convolution takes at once, so that it waits once for their inputs and sums.
 constexpr int kConvAtOnce = 4;
 
-/// Sums over a block of kThreads, in every thread.
+/// Sums over a thread block of kThreads, in every thread.
 template <int kThreads>
-__device__ void BlockSums(float (&x)[kConvAtOnce], float (*shared)[kThreads / 32]) {
+__device__ void ThreadBlockSums(float (&x)[kConvAtOnce], float (*shared)[kThreads / 32]) {
 #pragma unroll
   for (float& value : x) value = WarpSum(value);
   if constexpr (kThreads == 32) return;
@@ -70,7 +70,7 @@ __device__ void Convolve(const GdnArgs& a) {
       squares[i] = c[i] * c[i];
     }
     if (head < 2 * a.key_heads) {
-      BlockSums<kDim>(squares, shared);
+      ThreadBlockSums<kDim>(squares, shared);
 #pragma unroll
       for (int i = 0; i < kConvAtOnce; ++i) {
         const float scale = rsqrtf(squares[i] + 1e-6f);

@@ -19,7 +19,7 @@ inline constexpr std::int32_t kGdnConvRows = 64;
 
 /// Rows of a chunk of the prefill form; chunks are aligned to the start of a slice.
 inline constexpr std::int32_t kGdnChunkRows = 64;
-/// Value columns that one block of the prefill form's scan carries.
+/// Value columns that one thread block of the prefill form's scan carries.
 inline constexpr std::int32_t kGdnScanColumns = 32;
 /// Scratch of one chunk and value head: two matrices over its rows, and two decays per row.
 inline constexpr std::int64_t kGdnChunkFloats =

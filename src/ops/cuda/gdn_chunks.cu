@@ -189,7 +189,7 @@ __device__ void Solve(const Chunk& chunk, const WeighShared& s, int column) {
   }
 }
 
-/// Blocks: x over chunks of a slice, y over value heads, z over slices.
+/// Thread blocks: x over chunks of a slice, y over value heads, z over slices.
 template <int kDim>
 __device__ void Weigh(const GdnArgs& a) {
   __shared__ __align__(16) WeighShared s;
@@ -210,7 +210,7 @@ __device__ void Weigh(const GdnArgs& a) {
 /// One value head of one sequence, kGdnScanColumns of its value columns. Zeros of the triangular
 /// matrices meet later rows in the products; if those are not finite, plain loops stop before them.
 template <int kDim>
-struct ScanBlock {
+struct ChunkScan {
   static constexpr int kColumns = kGdnScanColumns;
   static constexpr int kTiles = kColumns / 8;
   static constexpr int kStride = RightSide::kStride;
@@ -227,7 +227,7 @@ struct ScanBlock {
   int head, first_column;
   float state[kTiles][4];  // of key dimensions 16 Warp() + g (+ 8)
 
-  __device__ ScanBlock(const GdnArgs& args, Shared& shared)
+  __device__ ChunkScan(const GdnArgs& args, Shared& shared)
       : a(args),
         s(shared),
         in(args, static_cast<int>(blockIdx.y)),
@@ -442,16 +442,16 @@ struct ScanBlock {
   }
 };
 
-/// Blocks: x over columns, y over value heads, z over slices.
+/// Thread blocks: x over columns, y over value heads, z over slices.
 template <int kDim>
 __device__ void Scan(const GdnArgs& args) {
-  using Block = ScanBlock<kDim>;
-  __shared__ __align__(16) typename Block::Shared shared;
-  Block(args, shared).Run();
+  using Scan = ChunkScan<kDim>;
+  __shared__ __align__(16) typename Scan::Shared shared;
+  Scan(args, shared).Run();
 }
 
-/// out = norm * (o * rsqrt(mean(o^2) + eps)) * sigmoid(z) in place, a warp per row. Blocks: x over
-/// chunks, y over value heads, z over slices.
+/// out = norm * (o * rsqrt(mean(o^2) + eps)) * sigmoid(z) in place, a warp per row. Thread blocks:
+/// x over chunks, y over value heads, z over slices.
 template <int kDim>
 __device__ void Normalize(const GdnArgs& a) {
   const GdnSliceRows slice = FindGdnSlice(a.slices, static_cast<int>(blockIdx.z));

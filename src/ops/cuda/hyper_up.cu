@@ -6,8 +6,8 @@
 namespace kv8::cuda {
 namespace {
 
-/// A block has eight dimensions of all four streams: tile m's upper half is stream 2 m, its lower
-/// half stream 2 m + 1. Blocks: x over dimensions, y over 8 kColumns rows.
+/// A thread block has eight dimensions of all four streams: tile m's upper half is stream 2 m, its
+/// lower half stream 2 m + 1. Thread blocks: x over dimensions, y over 8 kColumns rows.
 template <WeightFormat kFormat, int kColumns>
 __device__ void HyperUp(const HyperMixArgs& a) {
   using P = Product<kFormat, kHyperStreams / 2, kColumns>;

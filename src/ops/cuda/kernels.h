@@ -76,8 +76,8 @@ inline constexpr KernelName kKernelNames[] = {
 #undef KV8_KERNELS
 inline constexpr std::size_t kKernelCount = std::size(kKernelNames);
 
-/// How a product is cut into blocks: weight rows x activation rows of a block, or activation rows
-/// where the weight rows are the op's own.
+/// How a product is cut into thread blocks: weight rows x activation rows of a thread block, or
+/// activation rows where the weight rows are the op's own.
 enum class ProductForm : int {
   kLinear16x8,
   kLinear32x8,

@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned BinOf(const MagnitudeCell* cells, unsigned b
   return cell.x + (inside >= cell.y ? 1u : 0u);
 }
 
-/// A block's share; 32 bits hold what kObserveRows rows can give.
+/// A thread block's share; 32 bits hold what kObserveRows rows can give.
 struct Partial {
   unsigned count, zeros, max_bits;
   unsigned bins[kMagnitudeBins];
@@ -49,7 +49,7 @@ __device__ void AddRows(const KvObserveArgs& a, const float* values, int head, P
 
 }  // namespace
 
-/// Blocks: x over kObserveRows rows, y over heads, z over sides.
+/// Thread blocks: x over kObserveRows rows, y over heads, z over sides.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_kv_observe(const KvObserveArgs a) {
   AfterEarlierKernels();
   __shared__ Partial partial;

@@ -13,7 +13,7 @@ struct MagnitudeCell {
 inline constexpr std::uint32_t kMagnitudeLowestBits = 0x33800000u;   // 2^-24
 inline constexpr std::uint32_t kMagnitudeHighestBits = 0x477FFFFFu;  // the last below 2^16
 inline constexpr int kMagnitudeCellShift = 15;
-/// Rows that one block of the kernel counts.
+/// Rows that one thread block of the kernel counts.
 inline constexpr std::int32_t kObserveRows = 64;
 
 /// The contract of ops/kv_observe.h; rows of padding do not count.

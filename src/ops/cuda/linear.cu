@@ -1,26 +1,26 @@
 // Matrix products with weights as stored, few rows at a time. Contract: linear.h.
 #include "ops/cuda/linear.h"
 
-#include "ops/cuda/linear_block.cuh"
+#include "ops/cuda/linear_rows.cuh"
 #include "ops/cuda/product.cuh"
 
 namespace kv8::cuda {
 namespace {
 
-/// Blocks: x over 16 kTiles weight rows of all outputs, y over 8 kColumns activation rows, z over
-/// splits of the inner dimension.
+/// Thread blocks: x over 16 kTiles weight rows of all outputs, y over 8 kColumns activation rows, z
+/// over splits of the inner dimension.
 template <WeightFormat kFormat, int kTiles, int kColumns>
 __device__ void Linear(const LinearArgs& a) {
   using P = Product<kFormat, kTiles, kColumns>;
   __shared__ float shared[P::kSharedFloats];
-  const LinearBlock block = FindLinearBlock(a, P::kWeightRows);
-  const LinearOutput& output = a.outputs[block.part];
+  const LinearRows mine = FindLinearRows(a, P::kWeightRows);
+  const LinearOutput& output = a.outputs[mine.part];
   const int inner = a.inner / a.splits, split = static_cast<int>(blockIdx.z);
   const int g = Lane() / 4, first = static_cast<int>(blockIdx.y) * P::kRows;
   const int weight_rows = static_cast<int>(output.weight.rows);
   const auto row_at = [&](int row) {
     // Past the end the last row again: its sums are not stored.
-    const int there = min(block.first_row + row, weight_rows - 1);
+    const int there = min(mine.first_row + row, weight_rows - 1);
     return Codes16(output.weight) + split * inner + static_cast<std::int64_t>(there) * a.inner;
   };
   PrefetchWeights<P::kWeightRows>(inner, row_at);
@@ -42,8 +42,8 @@ __device__ void Linear(const LinearArgs& a) {
   product.Multiply(weights, below, x, inner);
   float* const out = output.out + static_cast<std::int64_t>(split) * a.rows * output.stride;
   product.Join(shared, [&](int row, int column, float sum) {
-    if (block.first_row + row >= weight_rows || first + column >= a.rows) return;
-    out[(first + column) * output.stride + block.first_row + row] = sum;
+    if (mine.first_row + row >= weight_rows || first + column >= a.rows) return;
+    out[(first + column) * output.stride + mine.first_row + row] = sum;
   });
 }
 

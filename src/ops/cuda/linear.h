@@ -32,7 +32,7 @@ struct LinearArgs {
   std::int32_t splits = 1;
 };
 
-/// Weight and activation rows of one block of the kernel for many rows.
+/// Weight and activation rows of one thread block of the kernel for many rows.
 inline constexpr std::int32_t kLinearTileRows = 128;
 inline constexpr std::int32_t kLinearTileColumns = 64;
 /// Pieces of 32 of its operands that it holds, and its dynamic shared memory: all that sm_75 has.

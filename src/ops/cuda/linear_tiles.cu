@@ -1,7 +1,7 @@
 // Matrix products with weights as stored, many rows at a time. Contract: linear.h; the order of
 // sums is that of product.cuh, so both give the same bits.
 #include "ops/cuda/linear.h"
-#include "ops/cuda/linear_block.cuh"
+#include "ops/cuda/linear_rows.cuh"
 #include "ops/cuda/product.cuh"
 
 namespace kv8::cuda {
@@ -13,10 +13,10 @@ constexpr int kStages = kLinearTileStages;
 constexpr int kPieceVectors = kProductPiece * 2 / 16;  // 16 bytes each, of one weight row
 constexpr int kXVectors = kProductPiece * 4 / 16;      // of one activation row
 
-/// A block's tile is kLinearTileRows weight rows by kLinearTileColumns activation rows; a warp has
-/// 32 by 32 of it. Pieces that are there or under way: lane 4 g + t of a product reads vector t of
-/// eight neighbouring weight rows, and vectors 2 t and 2 t + 1 of activation rows, where odd rows
-/// have their vectors in other order: no bank meets another.
+/// A thread block's tile is kLinearTileRows weight rows by kLinearTileColumns activation rows; a
+/// warp has 32 by 32 of it. Pieces that are there or under way: lane 4 g + t of a product reads
+/// vector t of eight neighbouring weight rows, and vectors 2 t and 2 t + 1 of activation rows,
+/// where odd rows have their vectors in other order: no bank meets another.
 struct TileShared {
   uint4 weights[kStages][kLinearTileRows * kPieceVectors];
   float4 x[kStages][kLinearTileColumns * kXVectors];
@@ -33,7 +33,7 @@ struct Tile {
 
   const LinearArgs& a;
   TileShared& s;
-  LinearBlock block;
+  LinearRows mine;
   int first;   // activation row
   int pieces;  // of this split
   // What this thread copies of a piece: of rows that are not there, others, not `valid`.
@@ -47,16 +47,16 @@ struct Tile {
   __device__ Tile(const LinearArgs& args, TileShared& shared)
       : a(args),
         s(shared),
-        block(FindLinearBlock(args, kLinearTileRows)),
+        mine(FindLinearRows(args, kLinearTileRows)),
         first(static_cast<int>(blockIdx.y) * kLinearTileColumns),
         pieces(args.inner / args.splits / kProductPiece) {
-    const Weight& weight = a.outputs[block.part].weight;
+    const Weight& weight = a.outputs[mine.part].weight;
     const int weight_rows = static_cast<int>(weight.rows);
     const int begin = static_cast<int>(blockIdx.z) * pieces * kProductPiece;
 #pragma unroll
     for (int i = 0; i < kWeightCopies; ++i) {
       const int vector = static_cast<int>(threadIdx.x) + kThreads * i;
-      const int row = block.first_row + vector / kPieceVectors;
+      const int row = mine.first_row + vector / kPieceVectors;
       valid |= row < weight_rows ? 1u << i : 0u;
       weights[i] = Codes16(weight) +
                    static_cast<std::int64_t>(min(row, weight_rows - 1)) * a.inner + begin +
@@ -172,7 +172,7 @@ struct Tile {
   }
 
   __device__ void Store() const {
-    const LinearOutput& output = a.outputs[block.part];
+    const LinearOutput& output = a.outputs[mine.part];
     float* const out = output.out + static_cast<std::int64_t>(blockIdx.z) * a.rows * output.stride;
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
@@ -180,7 +180,7 @@ struct Tile {
       for (int c = 0; c < kColumns; ++c) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int row = block.first_row + WeightRow() + 16 * m + 8 * (i / 2);
+          const int row = mine.first_row + WeightRow() + 16 * m + 8 * (i / 2);
           const int column = first + FirstColumn() + 8 * c + 2 * (Lane() % 4) + i % 2;
           if (row < static_cast<int>(output.weight.rows) && column < a.rows) {
             out[column * output.stride + row] = totals[m][c][i];
@@ -191,7 +191,7 @@ struct Tile {
   }
 };
 
-/// Blocks: x over kLinearTileRows weight rows of all outputs, y over activation rows, z over
+/// Thread blocks: x over kLinearTileRows weight rows of all outputs, y over activation rows, z over
 /// splits.
 template <WeightFormat kFormat>
 __device__ void LinearTiles(const LinearArgs& args) {

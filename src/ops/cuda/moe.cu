@@ -42,7 +42,7 @@ __device__ const std::uint16_t* OfExpert(const ExpertWeights& experts, std::int6
 }
 
 /// blockIdx.y counts groups of `rows` rows of the shared expert, then experts in use. False for a
-/// block that has nothing to do.
+/// thread block that has nothing to do.
 __device__ bool FindExpertRows(const MoeArgs& a, int rows, ExpertRows& e) {
   const int groups = (a.rows + rows - 1) / rows, index = static_cast<int>(blockIdx.y) - groups;
   if (index < 0) {
@@ -198,8 +198,8 @@ struct GroupShared {
   int sums[32], actives[32];
 };
 
-/// By a block of kMaxExperts threads: sorts the pairs of row and expert by expert. The order within
-/// an expert is free: columns of a product do not meet.
+/// By a thread block of kMaxExperts threads: sorts the pairs of row and expert by expert. The order
+/// within an expert is free: columns of a product do not meet.
 __device__ void GroupPairs(const MoeArgs& a, GroupShared& s) {
   const int expert = static_cast<int>(threadIdx.x), pairs = a.rows * a.experts_per_token;
   s.counts[expert] = 0;
@@ -230,7 +230,7 @@ __device__ void GroupPairs(const MoeArgs& a, GroupShared& s) {
 
 }  // namespace
 
-/// Many rows: a warp per row, then one block.
+/// Many rows: a warp per row, then one thread block.
 extern "C" __global__ void __launch_bounds__(32 * kRouteWarps) kv8_moe_route(const MoeArgs a) {
   AfterEarlierKernels();
   __shared__ int chosen[kRouteWarps][kMaxExpertsPerToken];
@@ -242,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_group(const Mo
   __shared__ GroupShared shared;
   GroupPairs(a, shared);
 }
-/// Few rows: both in one block.
+/// Few rows: both in one thread block.
 extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_route_group(const MoeArgs a) {
   AfterEarlierKernels();
   __shared__ int chosen[kMaxExperts / 32][kMaxExpertsPerToken];

@@ -7,9 +7,9 @@ namespace kv8::cuda {
 
 inline constexpr std::int32_t kMaxExperts = 1024;
 inline constexpr std::int32_t kMaxExpertsPerToken = 32;
-/// Rows that are routed and grouped by one block instead of two kernels.
-inline constexpr std::int32_t kMoeOneBlockRows = 64;
-/// Rows of gate, and as many of up, that a block has; rows of down.
+/// Rows that are routed and grouped by one thread block instead of two kernels.
+inline constexpr std::int32_t kMoeOneKernelRows = 64;
+/// Rows of gate, and as many of up, that a thread block has; rows of down.
 inline constexpr std::int32_t kMoeGateRows = 16, kMoeDownRows = 32;
 
 /// One matrix per expert, all of one shape and format.

@@ -1,4 +1,4 @@
-// The n-gram memory block. Contract: ple.h.
+// The n-gram memory. Contract: ple.h.
 #include "ops/cuda/ple.h"
 
 #include "ops/cuda/common.cuh"
@@ -33,11 +33,11 @@ __device__ std::int64_t TableRow(const PleArgs& a, int row, int head) {
          a.offsets[head];
 }
 
-/// Sums over the block of four values, in every thread; the order is fixed.
+/// Sums over the thread block of four values, in every thread; the order is fixed.
 struct Sums {
   float v[4];
 };
-__device__ Sums BlockSums(Sums x) {
+__device__ Sums ThreadBlockSums(Sums x) {
   __shared__ Sums parts[kThreads / 32];
 #pragma unroll
   for (float& value : x.v) value = WarpSum(value);
@@ -70,8 +70,8 @@ extern "C" __global__ void __launch_bounds__(32) kv8_ple_lookup(const PleArgs a)
   }
 }
 
-/// One block per row (y) and stream (x): how well the memory's key fits the residual gates its
-/// value.
+/// One thread block per row (y) and stream (x): how well the memory's key fits the residual gates
+/// its value.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_gate(const PleArgs a) {
   AfterEarlierKernels();
   const std::int64_t row = blockIdx.y;
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_gate(const PleArg
         fmaf(key * a.gain_key[channel + d], residual * a.gain_query[channel + d], sums.v[2]);
     sums.v[3] = fmaf(value[d], value[d], sums.v[3]);
   }
-  sums = BlockSums(sums);
+  sums = ThreadBlockSums(sums);
   const float count = static_cast<float>(a.hidden);
   const float dot = sums.v[2] * rsqrtf(sums.v[0] / count + a.eps) *
                     rsqrtf(sums.v[1] / count + a.eps) * rsqrtf(count);
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_gate(const PleArg
 }
 
 /// residual += gated + silu(dilated convolution of normed). Rows of a slice come from the call,
-/// what was before them from the state. Blocks: x channels, y slices, z rows.
+/// what was before them from the state. Thread blocks: x channels, y slices, z rows.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_ple_convolve(const PleArgs a) {
   AfterEarlierKernels();
   const int slot = a.slices.slot[blockIdx.y], begin = a.slices.row_begin[blockIdx.y];

@@ -1,4 +1,4 @@
-// The n-gram memory block.
+// The n-gram memory.
 #pragma once
 
 #include "ops/cuda/gdn.h"
@@ -15,7 +15,7 @@ inline constexpr std::int32_t kMaxNgram = 4;
 ///          convolution state; rows and slices describe the same rows
 /// Limits   those of LinearArgs for E; ngram_size <= kMaxNgram; a table of 16-bit elements. Its
 /// shards
-///          may lie in page-locked host memory.
+///          may lie in pinned host memory.
 /// Effects  updates residual, and every slice's conv_state and context; scratch is overwritten;
 ///          with a trail, what conv_state and context are after row j of verified slice i, but its
 ///          last row, becomes entry slot * drafts + j of the trail

@@ -14,10 +14,10 @@ namespace kv8::cuda {
 
 inline constexpr int kProductPiece = 32;
 inline constexpr int kProductShares = 4;
-inline constexpr int kProductWarps = kProductShares;  // of a block that gives each a share
+inline constexpr int kProductWarps = kProductShares;  // of a thread block that gives each a share
 
-/// Before AfterEarlierKernels(): a block asks for its first weights, which no kernel writes, so
-/// that the memory has work while earlier kernels end. One line per thread: with every
+/// Before AfterEarlierKernels(): a thread block asks for its first weights, which no kernel writes,
+/// so that the memory has work while earlier kernels end. One line per thread: with every
 /// multiprocessor full that is a few microseconds of reading, and less than the cache. `row_at(i)`
 /// is where row i of kRows begins, `inner` its length. Only where kernels begin early: elsewhere
 /// nothing stands between this and the reading itself.
@@ -65,8 +65,8 @@ struct SplitActivations {
 };
 
 /// sums[m][c] = 16 weight rows times 8 activation rows, for kTiles tiles of weight rows and
-/// kColumns of activation rows. Each warp of the block has its own share, so that together they
-/// read whole lines of memory; what keeps the memory busy is many small blocks.
+/// kColumns of activation rows. Each warp of the thread block has its own share, so that together
+/// they read whole lines of memory; what keeps the memory busy is many small thread blocks.
 template <WeightFormat kFormat, int kTiles, int kColumns>
 struct Product {
   static constexpr int kWeightRows = 16 * kTiles;
@@ -117,7 +117,7 @@ struct Product {
   }
 
   /// Adds up the shares and calls store(weight row, activation row, sum) for each sum of the
-  /// block. `shared` holds kSharedFloats.
+  /// thread block. `shared` holds kSharedFloats.
   template <class Store>
   __device__ void Join(float* shared, Store&& store) const {
     const int g = Lane() / 4, t = Lane() % 4;

@@ -1,10 +1,10 @@
-// Sparse attention for prompts: one block per group of rows and K/V head, a warp per row. The pages
-// that any row selects pass through shared memory once (prompt_pages.cuh); each warp takes its own
-// out of them (prompt_queue.cuh) and multiplies them (prompt_row.cuh). Contract:
+// Sparse attention for prompts: one thread block per group of rows and K/V head, a warp per row.
+// The selection blocks of any row pass through shared memory once (prompt_blocks.cuh); each warp
+// takes its own out of them (prompt_queue.cuh) and multiplies them (prompt_row.cuh). Contract:
 // prompt_attention.h.
 #include "ops/cuda/prompt_attention.h"
 
-#include "ops/cuda/prompt_pages.cuh"
+#include "ops/cuda/prompt_blocks.cuh"
 #include "ops/cuda/prompt_row.cuh"
 
 namespace kv8::cuda {
@@ -12,15 +12,15 @@ namespace kv8::cuda {
 #if __CUDA_ARCH__ >= 800
 namespace {
 
-/// All stages. A warp takes pages of a window of stages together, so that few of its products are
+/// All stages. A warp takes blocks of a window of stages together, so that few of its products are
 /// of nothing; which, depends on nothing but the list, so a row's sums are always cut alike. The
 /// ring's other stages are for copies ahead, and for warps to be ahead of others.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ void RunStages(const Work<kType, kDim>& w, const StoredQueries<kType, kDim>& queries,
                           Row<kType, kDim>& row) {
   using W = Work<kType, kDim>;
-  using Queue = PageQueue<kType, kDim>;
-  const int stages = (w.list.count + W::kStagePages - 1) / W::kStagePages;
+  using Queue = BlockQueue<kType, kDim>;
+  const int stages = (w.list.count + W::kStageBlocks - 1) / W::kStageBlocks;
   const int window = min(max(w.stages - 2, 1), Queue::kMaxStages);
   const int ahead = window + max((w.stages - window) / 2, 1) - 1;
   Cursor now, seen, next;  // of `stage`, of the end of its window, and of what is copied then
@@ -30,13 +30,13 @@ __device__ void RunStages(const Work<kType, kDim>& w, const StoredQueries<kType,
   }
   row.Load(w, queries);
   Queue queue(w);
-  unsigned coming = OwnPages(w, 0);  // of the stage that is looked at next: read long before
+  unsigned coming = OwnBlocks(w, 0);  // of the stage that is looked at next: read long before
   const auto look_at = [&](int stage, int place) {
     if (stage >= stages) return;
     w.Full(seen.slot).Wait(seen.parity);
     queue.Extend(w, coming, stage, seen.slot, place);
     seen.Advance(w.stages);
-    if (stage + 1 < stages) coming = OwnPages(w, stage + 1);
+    if (stage + 1 < stages) coming = OwnBlocks(w, stage + 1);
   };
   for (int i = 0; i + 1 < window; ++i) look_at(i, i);
   for (int stage = 0; stage < stages; ++stage) {
@@ -47,7 +47,7 @@ __device__ void RunStages(const Work<kType, kDim>& w, const StoredQueries<kType,
     }
     look_at(stage + window - 1, window - 1);
     queue.Advance();
-    const bool closed = (stage + window) * W::kStagePages <= w.list.selected;
+    const bool closed = (stage + window) * W::kStageBlocks <= w.list.selected;
     for (; queue.Due(); queue.Pop()) {
       if (!queue.Enough()) queue.Fill(w);
       row.Add(w, queue.Front(), closed && queue.Enough());
@@ -57,7 +57,7 @@ __device__ void RunStages(const Work<kType, kDim>& w, const StoredQueries<kType,
   }
 }
 
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ void Attend(const PromptAttentionArgs& args) {
   extern __shared__ __align__(128) unsigned char shared[];
   AfterEarlierKernels();
@@ -67,14 +67,14 @@ __device__ void Attend(const PromptAttentionArgs& args) {
   // What comes from far is asked for at once, and the selection, which is needed first, first.
   const Selection selection(w);
   const StoredQueries<kType, kDim> queries(w, heads);
-  for (int i = static_cast<int>(threadIdx.x) * 4; i < w.kPageBytes; i += kThreads * 4) {
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < w.kBlockBytes; i += kThreads * 4) {
     *reinterpret_cast<unsigned*>(w.ring + w.Zeros() + i) = 0;
   }
   if (static_cast<int>(threadIdx.x) < w.stages) {
     w.Full(static_cast<int>(threadIdx.x)).Init(kThreads);
     w.Empty(static_cast<int>(threadIdx.x)).Init(kThreads);
   }
-  ListPages(w, selection);  // its barriers stand between these and their use
+  ListBlocks(w, selection);  // its barriers stand between these and their use
   Row<kType, kDim> row(w);
   RunStages(w, queries, row);
   if (w.HasRow()) row.Write(w, heads);
@@ -82,7 +82,7 @@ __device__ void Attend(const PromptAttentionArgs& args) {
 
 }  // namespace
 
-#define KV8_ATTEND(type, dim, args) Attend<PageType::type, dim>(args)
+#define KV8_ATTEND(type, dim, args) Attend<KvElement::type, dim>(args)
 #else
 /// Rows go alone there: CudaOps launches nothing of this.
 #define KV8_ATTEND(type, dim, args)

@@ -5,10 +5,10 @@
 
 namespace kv8::cuda {
 
-/// Rows that share their pages. They are aligned in their sequence, and a block of the cache holds
-/// whole groups, so prompts that are cut at blocks are cut at groups.
+/// Rows that share their selection blocks. They are aligned in their sequence, and a page of the
+/// cache holds whole groups, so prompts that are cut at pages are cut at groups.
 inline constexpr std::int32_t kPromptGroupRows = 8;
-static_assert(kTokensPerBlock % kPromptGroupRows == 0);
+static_assert(kPageTokens % kPromptGroupRows == 0);
 
 /// Rows [begin, begin + count) of a pass, all of one sequence and with one position /
 /// kPromptGroupRows. Padding has groups of its own.
@@ -31,53 +31,56 @@ struct PromptAttentionArgs {
   std::int32_t first_row;  // of attention, in the pass
   const RowGroup* groups;
   std::int32_t group_count;  // they cover attention.rows
-  std::int32_t stages;       // of the ring of pages in shared memory; CudaOps sets it
+  std::int32_t stages;       // of the ring of blocks in shared memory; CudaOps sets it
 };
 
 inline constexpr std::int32_t kMinPromptStages = 3;
 inline constexpr std::int32_t kMaxPromptStages = 16;
 
-inline constexpr std::int32_t PromptPageBytes(std::int32_t head_dim, PageType type) {
-  return 2 * 4 * head_dim * (type == PageType::kFp16 ? 2 : 1);
+inline constexpr std::int32_t PromptBlockBytes(std::int32_t head_dim, KvElement type) {
+  return 2 * 4 * head_dim * (type == KvElement::kFp16 ? 2 : 1);
 }
 
-/// Pages that are copied at a time, one or two by each warp: many make few stages, each of which
+/// Blocks that are copied at a time, one or two by each warp: many make few stages, each of which
 /// costs the same, but several stages must fit.
-inline constexpr std::int32_t PromptStagePages(std::int32_t head_dim, PageType type) {
-  return kPromptGroupRows * (PromptPageBytes(head_dim, type) <= 2048 ? 2 : 1);
+inline constexpr std::int32_t PromptStageBlocks(std::int32_t head_dim, KvElement type) {
+  return kPromptGroupRows * (PromptBlockBytes(head_dim, type) <= 2048 ? 2 : 1);
 }
 
-/// Entries of a group's list of pages: what its rows select, and each row's open page; whole
+/// Entries of a group's list of blocks: what its rows select, and each row's open block; whole
 /// stages.
-inline constexpr std::int32_t PromptListPages(std::int32_t budget_blocks) {
-  constexpr std::int32_t kMostStagePages = 2 * kPromptGroupRows;
-  const std::int32_t pages = kPromptGroupRows * (budget_blocks + 1);
-  return (pages + kMostStagePages - 1) / kMostStagePages * kMostStagePages;
+inline constexpr std::int32_t PromptListBlocks(std::int32_t budget_selection_blocks) {
+  constexpr std::int32_t kMostStageBlocks = 2 * kPromptGroupRows;
+  const std::int32_t blocks = kPromptGroupRows * (budget_selection_blocks + 1);
+  return (blocks + kMostStageBlocks - 1) / kMostStageBlocks * kMostStageBlocks;
 }
 
 /// What a warp keeps of its own in shared memory: queries that do not fit into registers, and then
 /// 64 dimensions of the output of 16 heads.
 inline constexpr std::int32_t kPromptScratchBytes = 4096;
-/// And a queue of so many words: the pages that it takes next.
-inline constexpr std::int32_t kPromptQueuePages = 64;
+/// And a queue of so many words: the blocks that it takes next.
+inline constexpr std::int32_t kPromptQueueBlocks = 64;
 
-/// Dynamic shared memory of a launch: the stages; a page of zeros; queries; two barriers of 8 bytes
-/// a stage; the list, 5 bytes an entry; a sum and a queue for each warp.
-inline constexpr std::int64_t PromptSharedBytes(std::int32_t head_dim, PageType type,
-                                                std::int32_t budget_blocks, std::int32_t stages) {
-  const std::int64_t page = PromptPageBytes(head_dim, type);
-  return stages * PromptStagePages(head_dim, type) * page + page +
+/// Dynamic shared memory of a launch: the stages; a block of zeros; queries; two barriers of 8
+/// bytes a stage; the list, 5 bytes an entry; a sum and a queue for each warp.
+inline constexpr std::int64_t PromptSharedBytes(std::int32_t head_dim, KvElement type,
+                                                std::int32_t budget_selection_blocks,
+                                                std::int32_t stages) {
+  const std::int64_t block = PromptBlockBytes(head_dim, type);
+  return stages * PromptStageBlocks(head_dim, type) * block + block +
          kPromptGroupRows * kPromptScratchBytes + kMaxPromptStages * 16 +
-         std::int64_t{5} * PromptListPages(budget_blocks) +
-         4 * kPromptGroupRows * (1 + kPromptQueuePages);
+         std::int64_t{5} * PromptListBlocks(budget_selection_blocks) +
+         4 * kPromptGroupRows * (1 + kPromptQueueBlocks);
 }
 
-/// Stages on a device that gives a block `shared_bytes` of shared memory; below kMinPromptStages it
-/// gives too little.
-inline constexpr std::int32_t PromptStages(std::int32_t head_dim, PageType type,
-                                           std::int32_t budget_blocks, std::int64_t shared_bytes) {
+/// Stages on a device that gives a thread block `shared_bytes` of shared memory; below
+/// kMinPromptStages it gives too little.
+inline constexpr std::int32_t PromptStages(std::int32_t head_dim, KvElement type,
+                                           std::int32_t budget_selection_blocks,
+                                           std::int64_t shared_bytes) {
   std::int32_t stages = kMaxPromptStages;
-  while (stages > 0 && PromptSharedBytes(head_dim, type, budget_blocks, stages) > shared_bytes) {
+  while (stages > 0 &&
+         PromptSharedBytes(head_dim, type, budget_selection_blocks, stages) > shared_bytes) {
     --stages;
   }
   return stages;

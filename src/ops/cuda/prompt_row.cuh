@@ -7,7 +7,7 @@ namespace kv8::cuda {
 
 /// A row's queries as they are stored, on their way: lane 4 g + t takes of heads g and g + 8 what
 /// it needs for each step of a product. Zeros for heads that are not there.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 struct StoredQueries {
   using K = KeyPieces<kType, kDim>;
 
@@ -40,14 +40,14 @@ inline constexpr float kScoreSlack = 8.0f;
 
 /// A warp's row: its queries, and what it knows of heads g and g + 8 (r = 0, 1): the score that the
 /// sums relate to, the sums of weights and of weighted values.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 struct Row {
   using W = Work<kType, kDim>;
   using K = KeyPieces<kType, kDim>;
 
   static constexpr unsigned kOnes = 0x3C003C00;  // FP16
   static constexpr int kSteps = kDim / 16;
-  static constexpr int kPerLoad = kType == PageType::kE4M3 ? 4 : 2;  // products, of V
+  static constexpr int kPerLoad = kType == KvElement::kE4M3 ? 4 : 2;  // products, of V
   static constexpr int kHeld = kDim == 256 ? 8 : kSteps;
   static_assert((kSteps - kHeld) * 512 <= kPromptScratchBytes);
 
@@ -102,8 +102,8 @@ struct Row {
     }
   }
 
-  /// scores[n][u], column c: q . K of token c % 4 of page 4 n + 2 u + c / 4. `key_at[n][u]` is
-  /// where the page of column g is.
+  /// scores[n][u], column c: q . K of token c % 4 of block 4 n + 2 u + c / 4. `key_at[n][u]` is
+  /// where the block of column g is.
   __device__ __forceinline__ void Score(const unsigned char* ring, const int (&key_at)[kDeep][2],
                                         float (&scores)[kDeep][2][4]) const {
     const int g = lane() / 4, t = lane() % 4;
@@ -131,7 +131,7 @@ struct Row {
             uint2& operand = operands[i][n][u];
             operand = K::Operand(piece[n][u], i);
             // All conversions before the products: one by one, each product waits for its own.
-            if (kType == PageType::kE4M3) asm volatile("" : "+r"(operand.x), "+r"(operand.y));
+            if (kType == KvElement::kE4M3) asm volatile("" : "+r"(operand.x), "+r"(operand.y));
           }
         }
       }
@@ -202,20 +202,20 @@ struct Row {
     }
   }
 
-  /// kTakenPages `pages`. `whole`: all of their tokens count.
-  __device__ __forceinline__ void Add(const W& w, const PagePlace* pages, bool whole) {
+  /// kTakenBlocks `blocks`. `whole`: all of their tokens count.
+  __device__ __forceinline__ void Add(const W& w, const BlockPlace* blocks, bool whole) {
     int key_at[kDeep][2];
 #pragma unroll
     for (int i = 0; i < 2 * kDeep; ++i) {
-      key_at[i / 2][i % 2] = pages[2 * i + lane() / 16].Offset();
+      key_at[i / 2][i % 2] = blocks[2 * i + lane() / 16].Offset();
     }
     float scores[kDeep][2][4] = {};
     Score(w.ring, key_at, scores);
-    if (!whole) Cut(w, pages, scores);
+    if (!whole) Cut(w, blocks, scores);
     int value_at[kDeep];  // read before the softmax, which does not wait for them
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
-      value_at[n] = pages[4 * n + lane() / 8 % 2 * 2 + lane() % 8 / 4].Offset();
+      value_at[n] = blocks[4 * n + lane() / 8 % 2 * 2 + lane() % 8 / 4].Offset();
     }
     unsigned weights[kDeep][4];
     Weigh(scores, weights);
@@ -223,12 +223,12 @@ struct Row {
     for (int n = 0; n < kDeep; ++n) AddValues(w.ring, value_at[n], weights[n]);
   }
 
-  /// values += weights . V of four pages. Lane 8 m + r gives the address of row r of matrix m:
-  /// token r % 4 of the page at `offset`. A load's operands are made before the last one's are
+  /// values += weights . V of four blocks. Lane 8 m + r gives the address of row r of matrix m:
+  /// token r % 4 of the block at `offset`. A load's operands are made before the last one's are
   /// used.
   __device__ __forceinline__ void AddValues(const unsigned char* ring, int offset,
                                             const unsigned (&weights)[4]) {
-    const int token = lane() % 4, turn = ValueTurn(offset / W::kPageBytes, token);
+    const int token = lane() % 4, turn = ValueTurn(offset / W::kBlockBytes, token);
     const unsigned from = SharedAddress(ring) + static_cast<unsigned>(offset) + W::kSideBytes +
                           TileByte<W::kRowBytes>(token, lane() / 16 * 16, turn);
     const auto load = [&](int i, unsigned(&operands)[2 * kPerLoad]) {
@@ -255,7 +255,7 @@ struct Row {
   /// dimensions of a token travel as one value: one product takes the even ones, one the odd ones.
   __device__ __forceinline__ static void ToOperands(const unsigned (&v)[4],
                                                     unsigned (&operands)[2 * kPerLoad]) {
-    if constexpr (kType == PageType::kFp16) {
+    if constexpr (kType == KvElement::kFp16) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) operands[i] = v[i];
     } else {
@@ -270,14 +270,14 @@ struct Row {
   }
 
   /// Leaves the tokens that count.
-  __device__ __forceinline__ void Cut(const W& w, const PagePlace* pages,
+  __device__ __forceinline__ void Cut(const W& w, const BlockPlace* blocks,
                                       float (&scores)[kDeep][2][4]) const {
     const int t = lane() % 4, open = w.OpenTokens(w.RowIndex() - w.group.begin);
 #pragma unroll
     for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
       for (int u = 0; u < 2; ++u) {
-        const int tokens = pages[4 * n + 2 * u + t / 2].Tokens(open);
+        const int tokens = blocks[4 * n + 2 * u + t / 2].Tokens(open);
 #pragma unroll
         for (int c = 0; c < 2; ++c) {
           if (t % 2 * 2 + c < tokens) continue;
@@ -326,7 +326,7 @@ struct Row {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const float* const v = values[8 * part + i] + 2 * r;
-        if constexpr (kType == PageType::kFp16) {
+        if constexpr (kType == KvElement::kFp16) {
           reinterpret_cast<float2*>(scratch + head * 16 + ((2 * i + t / 2) ^ g))[t % 2] =
               make_float2(v[0] * scale[r], v[1] * scale[r]);
         } else if (i % 2 == 0) {  // with the odd dimensions

@@ -94,14 +94,14 @@ __device__ void WriteCodes(unsigned char* out, const float* shared, int dim, flo
   if (flushed != 0) atomicAdd(counts + 2, static_cast<unsigned long long>(flushed));
 }
 
-__device__ void StorePage(const QsaStoreArgs& a, int sequence, std::int64_t position, int side,
-                          int head, const float* shared) {
+__device__ void StoreVector(const QsaStoreArgs& a, int sequence, std::int64_t position, int side,
+                            int head, const float* shared) {
   const int dim = a.kv.head_dim;
-  const int block = a.tables.blocks[sequence * a.tables.stride + position / kTokensPerBlock];
-  const int bytes = dim * (a.kv.type == PageType::kFp16 ? 2 : 1);
-  unsigned char* const out = a.kv.data + KvOffset(a.kv.kv_heads, bytes, block, side, head,
-                                                  static_cast<int>(position % kTokensPerBlock));
-  if (a.kv.type == PageType::kFp16) {
+  const int page = a.tables.pages[sequence * a.tables.stride + position / kPageTokens];
+  const int bytes = dim * (a.kv.type == KvElement::kFp16 ? 2 : 1);
+  unsigned char* const out = a.kv.data + KvOffset(a.kv.kv_heads, bytes, page, side, head,
+                                                  static_cast<int>(position % kPageTokens));
+  if (a.kv.type == KvElement::kFp16) {
     WriteHalves(reinterpret_cast<std::uint16_t*>(out), shared, dim);
   } else {
     WriteCodes(out, shared, dim, side == 0 ? a.kv.k_scale : a.kv.v_scale, a.saturation + side);
@@ -114,19 +114,19 @@ __device__ bool IsRow(const QsaStoreArgs& a, int row, int sequence, std::int64_t
          a.rows.position[row] == position;
 }
 
-/// The raw key to the ring; the key of a block that it completes to the index pool. Raw keys of
-/// rows of this call come from the operand, so no warp waits for another.
+/// The raw key to the ring; the key of a selection block that it completes to the index pool. Raw
+/// keys of rows of this call come from the operand, so no warp waits for another.
 __device__ void StoreIndexKey(const QsaStoreArgs& a, int row, int sequence, std::int64_t position,
                               float* shared) {
   const int dim = a.index.index_dim;
   const std::int64_t row_width = static_cast<std::int64_t>(a.index_heads + 1) * dim;
   const float* const raw = a.index_qk + row * row_width + a.index_heads * dim;
   float* const ring = a.index_ring + static_cast<std::int64_t>(sequence) * kRingTokens * dim;
-  const std::int64_t first = position + 1 - a.block_tokens;
-  if ((position + 1) % a.block_tokens == 0) {
+  const std::int64_t first = position + 1 - a.selection_block_tokens;
+  if ((position + 1) % a.selection_block_tokens == 0) {
     HeadValues mean{};
-    for (int i = 0; i < a.block_tokens; ++i) {
-      const int back = a.block_tokens - 1 - i;
+    for (int i = 0; i < a.selection_block_tokens; ++i) {
+      const int back = a.selection_block_tokens - 1 - i;
       const float* const from = IsRow(a, row - back, sequence, first + i)
                                     ? raw - back * row_width
                                     : ring + (first + i) % kRingTokens * dim;
@@ -135,13 +135,13 @@ __device__ void StoreIndexKey(const QsaStoreArgs& a, int row, int sequence, std:
       for (int k = 0; k < kPerLane; ++k) mean.x[k] += token.x[k];
     }
 #pragma unroll
-    for (int k = 0; k < kPerLane; ++k) mean.x[k] /= static_cast<float>(a.block_tokens);
+    for (int k = 0; k < kPerLane; ++k) mean.x[k] /= static_cast<float>(a.selection_block_tokens);
     NormTo(shared, mean, a.index_k_gain, dim, a.eps);
     Rotate(shared, a.inv_freq, a.rotary_dim, first);
-    const std::int64_t key = position / a.block_tokens;
-    const int keys = kTokensPerBlock / a.block_tokens;
-    const std::int64_t block = a.tables.blocks[sequence * a.tables.stride + key / keys];
-    WriteHalves(a.index.data + (block * keys + key % keys) * dim, shared, dim);
+    const std::int64_t key = position / a.selection_block_tokens;
+    const int keys = kPageTokens / a.selection_block_tokens;
+    const std::int64_t page = a.tables.pages[sequence * a.tables.stride + key / keys];
+    WriteHalves(a.index.data + (page * keys + key % keys) * dim, shared, dim);
   }
   // A later row of this call will take the same place in the ring.
   if (IsRow(a, row + kRingTokens, sequence, position + kRingTokens)) return;
@@ -185,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps) kv8_qsa_store(const Qs
       for (int d = Lane(); d < dim; d += 32) shared[d] = from[d];
       __syncwarp();
     }
-    StorePage(a, sequence, position, side, kv_head, shared);
+    StoreVector(a, sequence, position, side, kv_head, shared);
     return;
   }
   head -= 2 * heads;

@@ -8,19 +8,20 @@ namespace kv8::cuda {
 /// The contracts of ops/qsa.h (KvStore, IndexStore) and ops/norm.h (HeadNormRope) together:
 ///   query       = RoPE(norm(query_gate's query half))     index_query = RoPE(norm(index_qk's
 ///   heads)) K/V pool   <- Encode(RoPE(norm(key))), Encode(value) index ring <- index_qk's key;
-///   index pool <- key of each block that a row completes
+///   index pool <- key of each selection block that a row completes
 ///
 /// Shapes   T = rows.count, D head_dim, Di index_dim, R rotary_dim; all matrices are dense
 /// Limits   D and Di: multiples of 16 up to 256; R <= D and Di. A sequence whose first row of a
 /// call
-///          is not the first token of a selectable block has at most kRingTokens + 1 - block_tokens
-///          rows in that call: more would take places in the ring that its block still needs.
+///          is not the first token of a selection block has at most kRingTokens + 1 -
+///          selection_block_tokens rows in that call: more would take places in the ring that its
+///          block still needs.
 /// Effects  writes query, index_query, pools, ring and, where it is given, key_out; adds to
 ///          saturation.
 /// Order    a row's result depends on its sequence alone.
 struct QsaStoreArgs {
   RowsView rows;
-  BlockTables tables;
+  PageTables tables;
   const float* query_gate;    // [T,query_heads,2,D]: query, then gate
   const float* key;           // [T,kv_heads,D]
   const float* value;         // [T,kv_heads,D]
@@ -34,7 +35,7 @@ struct QsaStoreArgs {
   std::int32_t query_heads;
   std::int32_t rotary_dim;
   std::int32_t index_heads;
-  std::int32_t block_tokens;
+  std::int32_t selection_block_tokens;
   KvPoolView kv;
   IndexPoolView index;
   float* index_ring;               // [sequences,kRingTokens,Di]

@@ -8,18 +8,18 @@ namespace kv8::cuda {
 namespace {
 
 constexpr int kMaxHeads = 4;
-constexpr int kKeysPerPoolBlock = 16;  // 64 tokens in blocks of 4
+constexpr int kKeysPerPage = 16;  // a key for every 4 tokens
 
 /// Blocks of which a row sees all tokens. They are counted in 32 bits, and so are tokens: a
 /// division in 64 bits takes as long as a read of memory.
 __device__ __forceinline__ int CompleteBlocks(const SelectBlocksArgs& a, int row) {
-  return (static_cast<int>(a.rows.position[row]) + 1) / a.block_tokens;
+  return (static_cast<int>(a.rows.position[row]) + 1) / a.selection_block_tokens;
 }
 
 // ---- scores -----------------------------------------------------------------------------------
 
 constexpr int kScoreWarps = 4;
-constexpr int kTilesAtOnce = 2;  // 8 keys each; the blocks at once keep enough under way
+constexpr int kTilesAtOnce = 2;  // 8 keys each; the thread blocks at once keep enough under way
 static_assert(kScoreKeyStep == kScoreWarps * kTilesAtOnce * 8);
 constexpr float kLowPart = 2048.0f;
 
@@ -86,20 +86,18 @@ __device__ __forceinline__ float HeadSum(float high, float low, float scale) {
 template <int kDim>
 __device__ void Score(const SelectBlocksArgs& a) {
   using Query = IndexQuery<kDim>;
-  __shared__ const uint4* keys[kMaxScoreKeys / kKeysPerPoolBlock];
+  __shared__ const uint4* keys[kMaxScoreKeys / kKeysPerPage];
   __shared__ __align__(16) Query query;
   const int row = static_cast<int>(blockIdx.y);
   const int sequence = a.rows.sequence[row];
   if (sequence < 0) return;
   const int complete = CompleteBlocks(a, row);
-  const int first = static_cast<int>(blockIdx.x) * a.block_keys;
-  if (complete <= a.budget_blocks || first >= complete) return;
-  const int count = min(a.block_keys, complete - first);
-  for (int i = static_cast<int>(threadIdx.x); i * kKeysPerPoolBlock < count;
-       i += 32 * kScoreWarps) {
-    const std::int64_t block =
-        a.tables.blocks[sequence * a.tables.stride + first / kKeysPerPoolBlock + i];
-    keys[i] = reinterpret_cast<const uint4*>(a.index.data + block * kKeysPerPoolBlock * kDim);
+  const int first = static_cast<int>(blockIdx.x) * a.keys_per_thread_block;
+  if (complete <= a.budget_selection_blocks || first >= complete) return;
+  const int count = min(a.keys_per_thread_block, complete - first);
+  for (int i = static_cast<int>(threadIdx.x); i * kKeysPerPage < count; i += 32 * kScoreWarps) {
+    const std::int64_t page = a.tables.pages[sequence * a.tables.stride + first / kKeysPerPage + i];
+    keys[i] = reinterpret_cast<const uint4*>(a.index.data + page * kKeysPerPage * kDim);
   }
   query.Stage(a.index_query + static_cast<std::int64_t>(row) * a.index_heads * kDim, a.index_heads,
               Warp());
@@ -110,7 +108,7 @@ __device__ void Score(const SelectBlocksArgs& a) {
 #pragma unroll
   for (int j = 0; j < 2 * Query::kPieces; ++j) query.Read(fragments[j], j);
   const float scale = query.scale[g % kMaxHeads];
-  float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_blocks + first;
+  float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_selection_blocks + first;
   for (int begin = Warp() * kTilesAtOnce * 8; begin < count;
        begin += kScoreWarps * kTilesAtOnce * 8) {
     uint4 pieces[kTilesAtOnce][Query::kPieces];
@@ -121,8 +119,7 @@ __device__ void Score(const SelectBlocksArgs& a) {
       for (int j = 0; j < Query::kPieces; ++j) {
         pieces[n][j] = make_uint4(0, 0, 0, 0);
         if (key >= count) continue;
-        pieces[n][j] =
-            keys[key / kKeysPerPoolBlock][key % kKeysPerPoolBlock * (kDim / 8) + 4 * j + t];
+        pieces[n][j] = keys[key / kKeysPerPage][key % kKeysPerPage * (kDim / 8) + 4 * j + t];
       }
     }
 #pragma unroll
@@ -166,9 +163,9 @@ struct ChoiceShared {
   unsigned bin, above, within;  // result of FindBin
 };
 
-/// Inclusive sum over the block's threads of up to two 16-bit counts in one word; *total gets the
+/// Inclusive sum over the thread block of up to two 16-bit counts in one word; *total gets the
 /// sum over all threads.
-__device__ unsigned BlockScan(unsigned x, ChoiceShared& s, unsigned* total) {
+__device__ unsigned ThreadBlockScan(unsigned x, ChoiceShared& s, unsigned* total) {
 #pragma unroll
   for (int offset = 1; offset < 32; offset *= 2) {
     const unsigned other = __shfl_up_sync(kFullWarp, x, offset);
@@ -273,7 +270,7 @@ __device__ void FindBin(unsigned wanted, ChoiceShared& s) {
   for (int i = 0; i < kOwn; ++i) own += ranks_in(top - i);
   // Counts reach 2^18 and more: a scan of whole words.
   unsigned total;
-  unsigned above = BlockScan(own, s, &total) - own;
+  unsigned above = ThreadBlockScan(own, s, &total) - own;
   if (above < wanted && above + own >= wanted) {
     int bin = top;
     while (above + ranks_in(bin) < wanted) above += ranks_in(bin--);
@@ -298,7 +295,7 @@ __device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], 
       if (first + i < count) own += ranks[i] > last ? 0x10000u : ranks[i] == last ? 1u : 0u;
     }
     unsigned total;
-    const unsigned before = BlockScan(own, s, &total) - own;
+    const unsigned before = ThreadBlockScan(own, s, &total) - own;
     unsigned above_here = above_before + (before >> 16);
     unsigned ties_here = ties_before + (before & 0xFFFFu);
 #pragma unroll
@@ -316,12 +313,12 @@ __device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreBlocksAtOnce)
+extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreThreadBlocks)
     kv8_index_scores_64(const SelectBlocksArgs args) {
   AfterEarlierKernels();
   Score<64>(args);
 }
-extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreBlocksAtOnce)
+extern "C" __global__ void __launch_bounds__(32 * kScoreWarps, kScoreThreadBlocks)
     kv8_index_scores_128(const SelectBlocksArgs args) {
   AfterEarlierKernels();
   Score<128>(args);
@@ -334,14 +331,14 @@ extern "C" __global__ void __launch_bounds__(kChoiceThreads)
   const int row = static_cast<int>(blockIdx.x);
   if (a.rows.sequence[row] < 0) return;
   const int complete = CompleteBlocks(a, row);
-  std::int32_t* const out = a.blocks + static_cast<std::int64_t>(row) * a.budget_blocks;
-  const int chosen = min(complete, a.budget_blocks);
+  std::int32_t* const out = a.blocks + static_cast<std::int64_t>(row) * a.budget_selection_blocks;
+  const int chosen = min(complete, a.budget_selection_blocks);
   if (threadIdx.x == 0) a.counts[row] = chosen;
-  if (complete <= a.budget_blocks) {
+  if (complete <= a.budget_selection_blocks) {
     for (int i = static_cast<int>(threadIdx.x); i < complete; i += kChoiceThreads) out[i] = i;
     return;
   }
-  const float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_blocks;
+  const float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_selection_blocks;
   ClearBins<kFirstCopies>(s);
   unsigned held[kEach];
   ReadRanks(held, scores, kEach * static_cast<int>(threadIdx.x), complete);

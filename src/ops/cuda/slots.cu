@@ -18,15 +18,15 @@ __device__ void CopyWords(unsigned char* to, const unsigned char* from, std::int
 
 }  // namespace
 
-/// Blocks: x pieces of an item, y arrays, z pairs.
+/// Thread blocks: x pieces of an item, y arrays, z pairs.
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_copy_items(const CopyItemsArgs a) {
   AfterEarlierKernels();
   const CopyArray& array = a.arrays[blockIdx.y];
   const CopyPair pair = a.pairs != nullptr ? a.pairs[blockIdx.z] : a.own_pairs[blockIdx.z];
-  const std::int64_t first = blockIdx.x * kCopyBlockBytes;
+  const std::int64_t first = blockIdx.x * kCopyPieceBytes;
   if (pair.to < 0 || first >= array.bytes) return;
   const std::int64_t rest = array.bytes - first;
-  const std::int64_t bytes = rest < kCopyBlockBytes ? rest : kCopyBlockBytes;
+  const std::int64_t bytes = rest < kCopyPieceBytes ? rest : kCopyPieceBytes;
   const unsigned char* const from = array.from + pair.from * array.from_stride + first;
   unsigned char* const to = array.to + pair.to * array.to_stride + first;
   const auto all = reinterpret_cast<unsigned long long>(from) |

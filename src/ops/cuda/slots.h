@@ -1,4 +1,4 @@
-// Copies of items between arrays: gathered rows, states of slots, blocks of pools.
+// Copies of items between arrays: gathered rows, states of slots, pages of pools.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct CopyPair {
 };
 inline constexpr int kMaxCopyPairs = 64;
 /// Bytes that one block of the kernel copies.
-inline constexpr std::int64_t kCopyBlockBytes = 16384;
+inline constexpr std::int64_t kCopyPieceBytes = 16384;
 
 /// For every array and pair: to[pair.to] = from[pair.from].
 ///

@@ -1,6 +1,6 @@
-// Sparse attention over selected micro-pages: one block per row, K/V head and split, of two pairs
-// of warps that each go through their own tokens. Contract: sparse_attention.h; why it has this
-// shape: docs/kernels/cuda-sparse-attention.md.
+// Sparse attention over chosen selection blocks: one thread block per row, K/V head and split, of
+// two pairs of warps that each go through their own tokens. Contract: sparse_attention.h; why it
+// has this shape: docs/kernels/cuda-sparse-attention.md.
 #include "ops/cuda/sparse_attention.h"
 
 #include "ops/cuda/attention.cuh"
@@ -16,12 +16,12 @@ constexpr bool kRunAhead = true;
 constexpr bool kRunAhead = false;
 #endif
 
-/// Two warps work together on 32 tokens, a unit of eight micro-pages. Each scores half of the
-/// tokens over all dimensions and sums half of the dimensions over all tokens. In a product with
-/// weights lane 4 g + t keeps to pages t and t + 4, in a product with keys to tokens of pages g / 2
-/// (+ 4): score tile u, column 2 t + c is token 2 u + c of page t, so that scores become weights in
+/// Two warps work together on 32 tokens, a unit of eight blocks. Each scores half of the tokens
+/// over all dimensions and sums half of the dimensions over all tokens. In a product with weights
+/// lane 4 g + t keeps to blocks t and t + 4, in a product with keys to tokens of blocks g / 2 (+
+/// 4): score tile u, column 2 t + c is token 2 u + c of block t, so that scores become weights in
 /// their lane.
-constexpr int kUnitPages = 8;
+constexpr int kUnitBlocks = 8;
 constexpr int kPairs = kWarps / 2;
 __device__ __forceinline__ int Pair() {
   return Warp() / 2;
@@ -29,14 +29,14 @@ __device__ __forceinline__ int Pair() {
 __device__ __forceinline__ int Side() {
   return Warp() % 2;
 }
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 struct Shared {
   static constexpr int kRingBytes = AttentionRingBytes(kDim, kType, kRunAhead);
 
   /// Fragments of the queries as FP16, [step of 16 dimensions][lane].
   uint4 query[kDim / 16][32];
-  uint4 weights[kWarps][32];               // fragments, for the other warp of a pair
-  std::int64_t pages[kPagesPerSplit + 1];  // offset of a micro-page's first K vector in the pool
+  uint4 weights[kWarps][32];                 // fragments, for the other warp of a pair
+  std::int64_t blocks[kBlocksPerSplit + 1];  // offset of a block's first K vector in the pool
   float query_scale[16];
   float maxima[kWarps][16], sums[kWarps][16];
   float factors[16];
@@ -53,15 +53,15 @@ struct Shared {
   __device__ unsigned char* WarpRing() { return ring + Warp() * (32 * kRingBytes); }
 };
 
-/// The turn of V, of whose pages four are read together.
-constexpr int TurnOfValue(int page) {
-  return page % 4 * 2;
+/// The turn of V, of whose blocks four are read together.
+constexpr int TurnOfValue(int block) {
+  return block % 4 * 2;
 }
 
-/// V as an operand, kWidth dimensions of it: lane 4 g + t takes pieces g of the four tokens of page
-/// t; element e of piece p is column g of output tile (p, e), which is dimension
-/// (8 p + g) * kPerPiece + e.
-template <PageType kType, int kWidth>
+/// V as an operand, kWidth dimensions of it: lane 4 g + t takes pieces g of the four tokens of
+/// block t; element e of piece p is column g of output tile (p, e), which is dimension (8 p + g) *
+/// kPerPiece + e.
+template <KvElement kType, int kWidth>
 struct ValuePieces {
   static constexpr int kRowBytes = kWidth * kElementBytes<kType>;
   static constexpr int kPieceBytes = Min(kRowBytes / 8, 16);
@@ -83,10 +83,10 @@ struct ValuePieces {
     }
   }
 
-  /// sums of piece p += weights . V, from that piece of a page's four tokens.
+  /// sums of piece p += weights . V, from that piece of a block's four tokens.
   __device__ __forceinline__ static void MultiplyPiece(
       float (&sums)[kWidth / 8][4], int p, const unsigned (&weights)[4],
-      const unsigned (&token)[kPageTokens][kWords]) {
+      const unsigned (&token)[kSelectionBlockTokens][kWords]) {
 #pragma unroll
     for (int e = 0; e < kPerPiece; ++e) {
       MmaFp16(sums[p * kPerPiece + e], weights, Join(token[0], token[1], e),
@@ -98,7 +98,7 @@ struct ValuePieces {
   /// Element `e` of two tokens as FP16, the first in the low half.
   __device__ __forceinline__ static unsigned Join(const unsigned (&first)[kWords],
                                                   const unsigned (&second)[kWords], int e) {
-    if constexpr (kType == PageType::kFp16) {
+    if constexpr (kType == KvElement::kFp16) {
       return __byte_perm(first[e / 2], second[e / 2], e % 2 ? 0x7632 : 0x5410);
     } else {
       // One permutation serves two elements.
@@ -108,13 +108,13 @@ struct ValuePieces {
   }
 };
 
-/// The part of a row that one block works on.
+/// The part of a row that one thread block works on.
 struct Split {
   int row, kv_head, index, count;  // index of count splits
-  int pages, tokens;
+  int blocks, tokens;
 };
 
-/// Row's share of split `index`, and the pages' offsets to shared memory.
+/// Row's share of split `index`, and the blocks' offsets to shared memory.
 template <int kTokenBytes>
 __device__ Split FindSplit(const SparseAttentionArgs& a, std::int64_t* offsets) {
   Split split{static_cast<int>(blockIdx.z),
@@ -128,30 +128,30 @@ __device__ Split FindSplit(const SparseAttentionArgs& a, std::int64_t* offsets) 
   const std::int64_t position = a.rows.position[split.row];
   const int listed = a.counts[split.row];
   if (sequence < 0) return split;
-  const int tail = static_cast<int>((position + 1) % kPageTokens);
-  const int pages = listed + (tail != 0 ? 1 : 0);
-  split.count = (pages + kPagesPerSplit - 1) / kPagesPerSplit;
+  const int tail = static_cast<int>((position + 1) % kSelectionBlockTokens);
+  const int blocks = listed + (tail != 0 ? 1 : 0);
+  split.count = (blocks + kBlocksPerSplit - 1) / kBlocksPerSplit;
   if (split.index >= split.count) return split;
-  const int first = split.index * pages / split.count;
-  split.pages = (split.index + 1) * pages / split.count - first;
-  split.tokens = split.pages * kPageTokens;
-  if (tail != 0 && first + split.pages == pages) split.tokens -= kPageTokens - tail;
-  for (int i = static_cast<int>(threadIdx.x); i < split.pages; i += kThreads) {
-    const std::int64_t page =
+  const int first = split.index * blocks / split.count;
+  split.blocks = (split.index + 1) * blocks / split.count - first;
+  split.tokens = split.blocks * kSelectionBlockTokens;
+  if (tail != 0 && first + split.blocks == blocks) split.tokens -= kSelectionBlockTokens - tail;
+  for (int i = static_cast<int>(threadIdx.x); i < split.blocks; i += kThreads) {
+    const std::int64_t block =
         first + i < listed
-            ? a.blocks[static_cast<std::int64_t>(split.row) * a.budget_blocks + first + i]
-            : (position + 1) / kPageTokens;
-    constexpr int kPagesPerBlock = kTokensPerBlock / kPageTokens;
-    const int block = a.tables.blocks[sequence * a.tables.stride + page / kPagesPerBlock];
-    offsets[i] = KvOffset(a.kv.kv_heads, kTokenBytes, block, 0, split.kv_head,
-                          static_cast<int>(page % kPagesPerBlock) * kPageTokens);
+            ? a.blocks[static_cast<std::int64_t>(split.row) * a.budget_selection_blocks + first + i]
+            : (position + 1) / kSelectionBlockTokens;
+    constexpr int kBlocksPerPage = kPageTokens / kSelectionBlockTokens;
+    const int page = a.tables.pages[sequence * a.tables.stride + block / kBlocksPerPage];
+    offsets[i] = KvOffset(a.kv.kv_heads, kTokenBytes, page, 0, split.kv_head,
+                          static_cast<int>(block % kBlocksPerPage) * kSelectionBlockTokens);
   }
   return split;
 }
 
 /// Vectors of tokens side by side in shared memory, kRowBytes each, as a warp copies and reads
 /// them. Neighbouring lanes copy neighbouring pieces, so a request covers whole lines of memory;
-/// row 4 i + k is token k of page i.
+/// row 4 i + k is token k of block i.
 template <int kRows, int kRowBytes, bool kValues>
 struct Tile {
   static constexpr int kPerRow = kRowBytes / 16;
@@ -161,38 +161,39 @@ struct Tile {
   /// Where byte `byte` of row `row` is.
   __device__ static int At(int row, int byte) {
     return TileByte<kRowBytes>(row, byte,
-                               kValues ? TurnOfValue(row / kPageTokens) : TurnOfKey(row));
+                               kValues ? TurnOfValue(row / kSelectionBlockTokens) : TurnOfKey(row));
   }
 
-  /// Starts to copy all rows; page i's is page first_page + i of the split, whose first vector is
-  /// at `begin` from the page's offset and `token_bytes` from the next. Rows past the end become
-  /// zeros.
+  /// Starts to copy all rows; block i's is block first_block + i of the split, whose first vector
+  /// is at `begin` from the block's offset and `token_bytes` from the next. Rows past the end
+  /// become zeros.
   __device__ static void Start(unsigned char* tile, const SparseAttentionArgs& a,
-                               const Split& split, const std::int64_t* pages, int first_page,
+                               const Split& split, const std::int64_t* blocks, int first_block,
                                std::int64_t begin, int token_bytes) {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       const int row = step * 32 / kPerRow + Lane() / kPerRow;
       const int piece = Lane() % kPerRow;
-      const int page = first_page + row / kPageTokens;
-      const bool valid = page * kPageTokens + row % kPageTokens < split.tokens;
-      const unsigned char* const from = a.kv.data + (page < split.pages ? pages[page] : 0) +
-                                        (begin + row % kPageTokens * token_bytes + 16 * piece);
+      const int block = first_block + row / kSelectionBlockTokens;
+      const bool valid = block * kSelectionBlockTokens + row % kSelectionBlockTokens < split.tokens;
+      const unsigned char* const from =
+          a.kv.data + (block < split.blocks ? blocks[block] : 0) +
+          (begin + row % kSelectionBlockTokens * token_bytes + 16 * piece);
       CopyToShared16(tile + At(row, 16 * piece), from, valid);
     }
     CommitCopies();
   }
 };
 
-/// K of the four pages of a warp. As an operand a lane takes two tokens of page g / 2.
-template <PageType kType, int kDim>
+/// K of the four blocks of a warp. As an operand a lane takes two tokens of block g / 2.
+template <KvElement kType, int kDim>
 struct Keys : KeyPieces<kType, kDim> {
   using Pieces = KeyPieces<kType, kDim>;
   using Rows = Tile<16, kDim * kElementBytes<kType>, false>;
 
   __device__ static void Start(const SparseAttentionArgs& a, const Split& split,
                                Shared<kType, kDim>& s, int unit) {
-    Rows::Start(s.WarpRing(), a, split, s.pages, kUnitPages * unit + 4 * Side(), 0,
+    Rows::Start(s.WarpRing(), a, split, s.blocks, kUnitBlocks * unit + 4 * Side(), 0,
                 kDim * kElementBytes<kType>);
   }
 
@@ -228,9 +229,9 @@ struct Keys : KeyPieces<kType, kDim> {
   }
 };
 
-/// A warp's half of the dimensions of V of the unit's eight pages. As an operand a lane takes
-/// tokens of pages t and t + 4.
-template <PageType kType, int kDim>
+/// A warp's half of the dimensions of V of the unit's eight blocks. As an operand a lane takes
+/// tokens of blocks t and t + 4.
+template <KvElement kType, int kDim>
 struct Values : ValuePieces<kType, kDim / 2> {
   static constexpr int kHalf = kDim / 2;
   using Pieces = ValuePieces<kType, kHalf>;
@@ -240,12 +241,12 @@ struct Values : ValuePieces<kType, kDim / 2> {
   __device__ static void Start(const SparseAttentionArgs& a, const Split& split,
                                Shared<kType, kDim>& s, int unit) {
     const std::int64_t side_bytes =
-        static_cast<std::int64_t>(a.kv.kv_heads) * kTokensPerBlock * 2 * Pieces::kRowBytes;
-    Rows::Start(s.WarpRing() + kBegin, a, split, s.pages, kUnitPages * unit,
+        static_cast<std::int64_t>(a.kv.kv_heads) * kPageTokens * 2 * Pieces::kRowBytes;
+    Rows::Start(s.WarpRing() + kBegin, a, split, s.blocks, kUnitBlocks * unit,
                 side_bytes + Side() * Pieces::kRowBytes, 2 * Pieces::kRowBytes);
   }
 
-  /// sums += weights . V of the pages 4 k on.
+  /// sums += weights . V of the blocks 4 k on.
   __device__ static void Multiply(Shared<kType, kDim>& s, int k, const uint4& weight,
                                   float (&sums)[kHalf / 8][4]) {
     const unsigned weights[4] = {weight.x, weight.y, weight.z, weight.w};
@@ -253,10 +254,10 @@ struct Values : ValuePieces<kType, kDim / 2> {
     const unsigned char* const rows = s.WarpRing() + kBegin;
 #pragma unroll
     for (int p = 0; p < Pieces::kPieces; ++p) {
-      unsigned token[kPageTokens][Pieces::kWords];
+      unsigned token[kSelectionBlockTokens][Pieces::kWords];
 #pragma unroll
-      for (int i = 0; i < kPageTokens; ++i) {
-        Pieces::Read(token[i], rows + Rows::At((4 * k + t) * kPageTokens + i,
+      for (int i = 0; i < kSelectionBlockTokens; ++i) {
+        Pieces::Read(token[i], rows + Rows::At((4 * k + t) * kSelectionBlockTokens + i,
                                                (8 * p + g) * Pieces::kPieceBytes));
       }
       Pieces::MultiplyPiece(sums, p, weights, token);
@@ -264,9 +265,9 @@ struct Values : ValuePieces<kType, kDim / 2> {
   }
 };
 
-/// A block's queries on their way to shared memory: each warp takes every fourth head. Loading is
-/// apart from staging so that the loads run while the pages are looked up.
-template <PageType kType, int kDim>
+/// A thread block's queries on their way to shared memory: each warp takes every fourth head.
+/// Loading is apart from staging so that the loads run while the blocks are looked up.
+template <KvElement kType, int kDim>
 struct QueryLoad {
   static constexpr int kQuads = kDim / 4;  // of dimensions; each is 8 bytes of one fragment
   static constexpr int kPerLane = (kQuads + 31) / 32;
@@ -325,7 +326,7 @@ struct QueryLoad {
 /// What a warp knows of heads g and g + 8 (r = 0, 1): the largest score of its pair so far, the sum
 /// of the weights of this lane's own tokens, and sums of weighted values in its half of the
 /// dimensions.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 struct Running {
   float largest[2] = {-Infinity(), -Infinity()};
   float sum[2] = {0.0f, 0.0f};
@@ -375,13 +376,13 @@ struct Running {
 };
 
 /// All units of this pair of warps.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Shared<kType, kDim>& s,
                          const QueryLoad<kType, kDim>& queries, int heads,
                          Running<kType, kDim>& running) {
   using K = Keys<kType, kDim>;
   using V = Values<kType, kDim>;
-  const int units = (split.pages + kUnitPages - 1) / kUnitPages;
+  const int units = (split.blocks + kUnitBlocks - 1) / kUnitBlocks;
   if constexpr (kRunAhead) {
     K::Start(a, split, s, Pair());  // past the end, zeros are put there
     V::Start(a, split, s, Pair());
@@ -399,7 +400,7 @@ __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Share
     K::Multiply(s, scores);
     __syncwarp();  // every lane has read its part
     if constexpr (kRunAhead) K::Start(a, split, s, unit + kPairs);
-    const int token = (kUnitPages * unit + 4 * Side() + t) * kPageTokens;
+    const int token = (kUnitBlocks * unit + 4 * Side() + t) * kSelectionBlockTokens;
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
 #pragma unroll
@@ -428,7 +429,7 @@ __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Share
 
 /// Adds up the pairs' results in their order: sums of values to s.Out, the softmax state of head h
 /// to maxima[0][h] and sums[0][h].
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ void JoinWarps(Shared<kType, kDim>& s, Running<kType, kDim>& running) {
   using V = Values<kType, kDim>;
   const int g = Lane() / 4, t = Lane() % 4;
@@ -497,12 +498,13 @@ __device__ void WriteOut(const HeadPlace& place, int d, float4 sum, float scale)
             *reinterpret_cast<const float4*>(place.gate + d));
 }
 
-/// Leaves this split's sums for Merge; true in the block that finishes last.
-template <PageType kType, int kDim>
+/// Leaves this split's sums for Merge; true in the thread block that finishes last.
+template <KvElement kType, int kDim>
 __device__ bool LeavePartial(const SparseAttentionArgs& a, const Split& split,
                              Shared<kType, kDim>& s, int heads) {
   const std::int64_t pair = static_cast<std::int64_t>(split.row) * a.kv.kv_heads + split.kv_head;
-  const std::int64_t first = (pair * MaxAttentionSplits(a.budget_blocks) + split.index) * heads;
+  const std::int64_t first =
+      (pair * MaxAttentionSplits(a.budget_selection_blocks) + split.index) * heads;
   for (int i = static_cast<int>(threadIdx.x) * 4; i < heads * kDim; i += kThreads * 4) {
     *reinterpret_cast<float4*>(a.partials + first * kDim + i) =
         *reinterpret_cast<const float4*>(s.Out(i / kDim, i % kDim));
@@ -523,12 +525,12 @@ __device__ bool LeavePartial(const SparseAttentionArgs& a, const Split& split,
 }
 
 /// The last split of a row to finish adds up all of them, in their order.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ void Merge(const SparseAttentionArgs& a, const Split& split, Shared<kType, kDim>& s,
                       int heads, float value_factor) {
   const std::int64_t first =
       (static_cast<std::int64_t>(split.row) * a.kv.kv_heads + split.kv_head) *
-      MaxAttentionSplits(a.budget_blocks) * heads;
+      MaxAttentionSplits(a.budget_selection_blocks) * heads;
   const float2* const softmax = reinterpret_cast<const float2*>(a.softmax) + first;
   float* const factors = reinterpret_cast<float*>(s.ring);  // [split][head]
   if (static_cast<int>(threadIdx.x) < heads) {
@@ -564,7 +566,7 @@ __device__ void Merge(const SparseAttentionArgs& a, const Split& split, Shared<k
   }
 }
 
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ void Attend(const SparseAttentionArgs& a) {
   extern __shared__ __align__(16) unsigned char shared[];
   using Memory = Shared<kType, kDim>;
@@ -573,7 +575,7 @@ __device__ void Attend(const SparseAttentionArgs& a) {
   const int heads = a.query_heads / a.kv.kv_heads;
   QueryLoad<kType, kDim> queries;
   queries.Load(a, heads);
-  const Split split = FindSplit<kDim * kElementBytes<kType>>(a, s.pages);
+  const Split split = FindSplit<kDim * kElementBytes<kType>>(a, s.blocks);
   if (split.count == 0 && split.index == 0 && a.rows.sequence[split.row] >= 0) {
     for (int i = static_cast<int>(threadIdx.x); i < heads * kDim; i += kThreads) {
       PlaceOf(a, split, i / kDim, kDim).out[i % kDim] = 0.0f;
@@ -603,7 +605,7 @@ __device__ void Attend(const SparseAttentionArgs& a) {
   extern "C" __global__ void __launch_bounds__(kThreads, blocks)            \
       kv8_sparse_attention_##name##_##dim(const SparseAttentionArgs args) { \
     AfterEarlierKernels();                                                  \
-    Attend<PageType::type, dim>(args);                                      \
+    Attend<KvElement::type, dim>(args);                                     \
   }
 KV8_ATTENTION(fp16, kFp16, 64, 4)
 KV8_ATTENTION(fp16, kFp16, 128, 4)

@@ -21,13 +21,13 @@ std::optional<Refusal> CheckSite(const AdmissionRules& rules, const HttpRequest&
   const std::string_view origin = request.Header("Origin");
   if (request.method != "OPTIONS" && !origin.empty() &&
       !AllowOrigin(origin, request.authority, rules.cors_origin)) {
-    return Refusal{
-        .error = {.status = 403,
-                  .message = fmt::format("Pages of \"{}\" may not call this server: start it with "
-                                         "--cors-origin, or with an API key.",
-                                         origin),
-                  .code = "origin_not_allowed"},
-        .headers = {}};
+    return Refusal{.error = {.status = 403,
+                             .message = fmt::format(
+                                 "Web pages of \"{}\" may not call this server: start it with "
+                                 "--cors-origin, or with an API key.",
+                                 origin),
+                             .code = "origin_not_allowed"},
+                   .headers = {}};
   }
   return std::nullopt;
 }
@@ -45,7 +45,7 @@ std::optional<Refusal> CheckRoute(const Router::Match& route, const HttpRequest&
                  .headers = {{"Allow", route.allowed}}};
 }
 
-/// A page of another site can send a form or plain text without asking, but not JSON.
+/// A web page of another site can send a form or plain text without asking, but not JSON.
 std::optional<Refusal> CheckContent(const HttpRequest& request) {
   const std::string_view coding = request.Header("Content-Encoding");
   if (!coding.empty() && !SameWithoutCase(coding, "identity")) {

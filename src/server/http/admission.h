@@ -16,8 +16,9 @@ namespace kv8 {
 struct AdmissionRules {
   ApiKeys keys;
   HostNames hosts;
-  bool check_hosts = true;  // and origins: a page that has no key gets nowhere by itself
-  std::string cors_origin;  // of pages that may call the server; "*": all; empty: none but its own
+  bool check_hosts = true;  // and origins: a web page that has no key gets nowhere by itself
+  std::string
+      cors_origin;  // of web pages that may call the server; "*": all; empty: none but its own
 };
 
 struct Refusal {

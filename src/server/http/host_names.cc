@@ -62,7 +62,7 @@ bool AllowOrigin(std::string_view origin, std::string_view authority,
                  std::string_view cors_origin) {
   if (cors_origin == "*" || origin == cors_origin) return true;
   const std::size_t scheme = origin.find("://");
-  // "null" has none: a page from a file, or of a site that hides.
+  // "null" has none: a web page from a file, or of a site that hides.
   return scheme != std::string_view::npos && SameWithoutCase(origin.substr(scheme + 3), authority);
 }
 

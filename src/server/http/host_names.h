@@ -1,4 +1,4 @@
-// Which names of the server a request may use, and which sites' pages may call it.
+// Which names of the server a request may use, and which sites' web pages may call it.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace kv8 {
 
-/// Guards a server without keys against pages of other sites in a browser of the same machine. A
-/// site can give its own name this server's address (DNS rebinding), so only names that no site can
-/// have are taken: addresses, localhost, and those that whoever runs the server lists.
+/// Guards a server without keys against web pages of other sites in a browser of the same machine.
+/// A site can give its own name this server's address (DNS rebinding), so only names that no site
+/// can have are taken: addresses, localhost, and those that whoever runs the server lists.
 class HostNames {
  public:
   /// `further`: names without scheme and port; "*" stands for every name.
@@ -25,8 +25,8 @@ class HostNames {
   std::vector<std::string> further_;
 };
 
-/// Whether pages of `origin`, the value of that header, may call a server that the request names
-/// `authority`: its own pages, and those of `cors_origin` ("*": all).
+/// Whether web pages of `origin`, the value of that header, may call a server that the request
+/// names `authority`: its own pages, and those of `cors_origin` ("*": all).
 bool AllowOrigin(std::string_view origin, std::string_view authority, std::string_view cors_origin);
 
 }  // namespace kv8

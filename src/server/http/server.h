@@ -23,7 +23,7 @@ struct HttpServerOptions {
   std::vector<std::string> allowed_hosts;  // names that requests may use beside this machine's
   std::filesystem::path tls_certificate;   // PEM, the chain; empty: plain HTTP
   std::filesystem::path tls_key;           // PEM
-  std::string cors_origin;  // whose pages may call, as Access-Control-Allow-Origin; empty: none
+  std::string cors_origin;  // whose web pages may call, as Access-Control-Allow-Origin; empty: none
   ServerLimits limits;
 };
 

@@ -34,7 +34,7 @@ struct AnswerDelta {
 
 /// What a request says about reading its answer.
 struct AnswerForm {
-  bool reasoning_open = false;     // the prompt ends inside a block of reasoning
+  bool reasoning_open = false;     // the prompt ends inside the reasoning
   OrderedJson tools;               // functions that may be called; null: calls are text
   bool parallel_calls = true;      // if not, the answer ends with its first call
   bool constrained_calls = false;  // what begins with <tool_call> is a call as its schema demands

@@ -15,7 +15,7 @@ namespace kv8::openai {
 struct ChatPrompt {
   std::vector<TokenId> ids;
   std::vector<std::int64_t> cache_points;
-  bool reasoning_open = false;  // it ends inside a block of reasoning
+  bool reasoning_open = false;  // it ends inside the reasoning
 };
 
 /// Renders and tokenizes. `input` has no variables and no ending yet: those are what `fields` says.

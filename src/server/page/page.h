@@ -1,4 +1,5 @@
-// The page at /: chat, and a live view of the engine. docs/guide/server-page.md describes both.
+// The status page at /: chat, and a live view of the engine. docs/guide/server-page.md describes
+// both.
 #pragma once
 
 #include <string>

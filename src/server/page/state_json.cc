@@ -68,7 +68,7 @@ void WriteWork(JsonWriter& json, const EngineStatistics& s) {
   json.Key("prefix").BeginObject();
   WriteCount(json, "lookups", s.prefix_lookups);
   WriteCount(json, "hits", s.prefix_hits);
-  WriteCount(json, "hit_blocks", s.prefix_hit_blocks);
+  WriteCount(json, "hit_pages", s.prefix_hit_pages);
   WriteCount(json, "snapshots", s.prefix_snapshots);
   json.EndObject();
 }
@@ -114,10 +114,10 @@ void WriteCache(JsonWriter& json, const KvCacheInfo& kv) {
   json.Key("accepted_lineage").BeginArray();
   for (const std::string& name : kv.accepted_lineage) json.String(name);
   json.EndArray();
-  json.Key("blocks").Integer(kv.blocks);
-  json.Key("free").Integer(kv.free_blocks);
-  json.Key("cached").Integer(kv.cached_blocks);
-  json.Key("block_tokens").Integer(kv.block_tokens);
+  json.Key("pages").Integer(kv.pages);
+  json.Key("free").Integer(kv.free_pages);
+  json.Key("cached").Integer(kv.cached_pages);
+  json.Key("page_tokens").Integer(kv.page_tokens);
   json.Key("bytes_per_token").Integer(kv.bytes_per_token);
   json.Key("bytes").Integer(kv.bytes);
   json.Key("index_bytes").Integer(kv.index_bytes);
@@ -129,26 +129,26 @@ void WriteCache(JsonWriter& json, const KvCacheInfo& kv) {
 
 using Holders = std::tuple<std::vector<RequestId>, bool, int>;
 
-Holders HoldersOf(const KvBlockInfo& block) {
-  return {block.requests, block.cached, block.holders};
+Holders HoldersOf(const KvPageInfo& page) {
+  return {page.requests, page.cached, page.holders};
 }
 
-bool SameHolders(const KvBlockInfo& a, const KvBlockInfo& b) {
+bool SameHolders(const KvPageInfo& a, const KvPageInfo& b) {
   return a.holders == b.holders && a.cached == b.cached && a.requests == b.requests;
 }
 
-void WriteHolders(JsonWriter& json, const KvBlockInfo& block) {
+void WriteHolders(JsonWriter& json, const KvPageInfo& page) {
   json.BeginObject().Key("requests").BeginArray();
-  for (const RequestId id : block.requests) json.Integer(static_cast<std::int64_t>(id));
-  json.EndArray().Key("cached").Bool(block.cached);
-  json.Key("count").Integer(block.holders).EndObject();
+  for (const RequestId id : page.requests) json.Integer(static_cast<std::int64_t>(id));
+  json.EndArray().Key("cached").Bool(page.cached);
+  json.Key("count").Integer(page.holders).EndObject();
 }
 
 /// Neighbours mostly have the same holders: each set of them is written once, and then how many
-/// blocks in a row it has.
-void WritePool(JsonWriter& json, const std::vector<KvBlockInfo>& pool) {
+/// pages in a row it has.
+void WritePool(JsonWriter& json, const std::vector<KvPageInfo>& pool) {
   std::map<Holders, std::int64_t> numbers;
-  std::vector<std::int64_t> runs;  // number of the set, blocks in a row, ...
+  std::vector<std::int64_t> runs;  // number of the set, pages in a row, ...
   json.BeginObject().Key("holders").BeginArray();
   for (std::size_t i = 0; i < pool.size(); ++i) {
     if (i > 0 && SameHolders(pool[i - 1], pool[i])) {

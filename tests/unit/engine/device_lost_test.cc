@@ -18,7 +18,7 @@ void LoseTheDevice() {
   cuda::SelectBlocksArgs args{};
   args.rows.count = 1;
   args.index.index_dim = 64;
-  args.block_tokens = 4;
+  args.selection_block_tokens = 4;
   EXPECT_TRUE(ops.SelectBlocks(stream, args).ok());
   EXPECT_FALSE(stream.Synchronize().ok());
 }
@@ -59,8 +59,8 @@ TEST(DeviceLost, EndsEveryRequestWithTheError) {
     EXPECT_EQ(completion.choices.front().finish_reason, FinishReason::kError);
   }
   EXPECT_EQ(engine->statistics().failed, 3u);
-  EXPECT_EQ(engine->kv_cache().free_blocks + engine->kv_cache().cached_blocks,
-            engine->kv_cache().blocks);
+  EXPECT_EQ(engine->kv_cache().free_pages + engine->kv_cache().cached_pages,
+            engine->kv_cache().pages);
 }
 
 }  // namespace

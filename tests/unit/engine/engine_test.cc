@@ -104,12 +104,12 @@ TEST(Engine, PoolsAreAsPlanned) {
   EngineOptions options = Options();
   options.max_model_len = 130;
   const KvCacheInfo info = MakeEngine(options)->kv_cache();
-  EXPECT_EQ(info.blocks, 3);
+  EXPECT_EQ(info.pages, 3);
   // 3 layers, K and V, 2 heads of 64, 2 bytes.
   EXPECT_EQ(info.bytes_per_token, 3 * 2 * 2 * 64 * 2);
-  EXPECT_EQ(info.bytes, info.blocks * 64 * info.bytes_per_token);
-  // 16 keys of 64 values per block and layer, 2 bytes each.
-  EXPECT_EQ(info.index_bytes, info.blocks * 3 * 16 * 64 * 2);
+  EXPECT_EQ(info.bytes, info.pages * 64 * info.bytes_per_token);
+  // 16 keys of 64 values per page and layer, 2 bytes each.
+  EXPECT_EQ(info.index_bytes, info.pages * 3 * 16 * 64 * 2);
   EXPECT_EQ(info.layers.size(), 3u);
 }
 
@@ -128,13 +128,13 @@ TEST(Engine, TakesWhatThePlanSays) {
   // A GPU has a slot more, which stays empty, and arrays start at whole lines.
   EXPECT_GE(plan->states, 3 * engine->kv_cache().state_bytes);
   TokensOf(*engine, Prompt(ShortPrompt(), 9));
-  EXPECT_EQ(plan->blocks, engine->kv_cache().free_blocks);
+  EXPECT_EQ(plan->pages, engine->kv_cache().free_pages);
 }
 
-TEST(Engine, AllBlocksComeBack) {
+TEST(Engine, AllPagesComeBack) {
   const auto engine = MakeEngine(Options());
   TokensOf(*engine, Prompt(ShortPrompt(), 3));
-  EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+  EXPECT_EQ(engine->kv_cache().free_pages, engine->kv_cache().pages);
 }
 
 TEST(Engine, StreamsEveryTokenOnceAndInOrder) {
@@ -163,7 +163,7 @@ TEST(Engine, ACallbackCanStopTheRequest) {
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(done->choices.front().finish_reason, FinishReason::kCancelled);
   EXPECT_EQ(done->choices.front().token_ids.size(), 1u);
-  EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+  EXPECT_EQ(engine->kv_cache().free_pages, engine->kv_cache().pages);
 }
 
 TEST(Engine, ACallbackCanEndOneChoice) {
@@ -181,7 +181,7 @@ TEST(Engine, ACallbackCanEndOneChoice) {
   EXPECT_EQ(done->choices[1].finish_reason, FinishReason::kLength);
   EXPECT_EQ(done->choices[1].token_ids.size(), 6u);
   const KvCacheInfo cache = engine->kv_cache();
-  EXPECT_EQ(cache.free_blocks + cache.cached_blocks, cache.blocks);
+  EXPECT_EQ(cache.free_pages + cache.cached_pages, cache.pages);
 }
 
 TEST(Engine, CancelsAtEveryStage) {
@@ -204,7 +204,7 @@ TEST(Engine, CancelsAtEveryStage) {
   engine->Cancel(untouched);
   EXPECT_EQ(reasons.size(), 3u);
   EXPECT_FALSE(engine->Step());
-  EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+  EXPECT_EQ(engine->kv_cache().free_pages, engine->kv_cache().pages);
   EXPECT_EQ(engine->statistics().cancelled, 3u);
 }
 
@@ -229,7 +229,7 @@ TEST(Engine, CancelsWhatGaveWay) {
   ASSERT_EQ(lengths.size(), 2u);
   EXPECT_LT(lengths[0], 20u);
   EXPECT_EQ(lengths[1], 20u);
-  EXPECT_EQ(engine->kv_cache().free_blocks, engine->kv_cache().blocks);
+  EXPECT_EQ(engine->kv_cache().free_pages, engine->kv_cache().pages);
 }
 
 TEST(Engine, StopsOnAStopIdUnlessToldOtherwise) {

@@ -106,11 +106,11 @@ TEST_P(PrefixCache, TheSamePromptAgain) {
   EXPECT_EQ(warm->statistics().prefix_hits, 2u);
   EXPECT_EQ(warm->statistics().prefix_lookups, 3u);
   EXPECT_EQ(warm->statistics().prefix_lookup_tokens, 900u);
-  EXPECT_EQ(warm->statistics().prefix_hit_blocks, 8u);
+  EXPECT_EQ(warm->statistics().prefix_hit_pages, 8u);
   EXPECT_EQ(warm->statistics().cached_tokens, 512u);
 }
 
-TEST_P(PrefixCache, APromptOfWholeBlocksComputesItsLast) {
+TEST_P(PrefixCache, APromptOfWholePagesComputesItsLast) {
   const auto warm = Open(kMemory);
   EXPECT_EQ(ExpectSame(*warm, Ask(Dialogue(0, 256))), 0);
   EXPECT_EQ(ExpectSame(*warm, Ask(Dialogue(0, 256))), 192);
@@ -126,7 +126,7 @@ TEST_P(PrefixCache, AConversationGoesOn) {
   EXPECT_EQ(ExpectSame(*warm, third), 256);
 }
 
-TEST_P(PrefixCache, TellsWhoHoldsEachBlock) {
+TEST_P(PrefixCache, TellsWhoHoldsEachPage) {
   const auto engine = Open(kMemory);
   AnswerOf(*engine, Ask(Dialogue(0, 200)));
   const auto submit = [&](std::vector<TokenId> prompt) {
@@ -136,28 +136,28 @@ TEST_P(PrefixCache, TellsWhoHoldsEachBlock) {
   const RequestId b = submit(Dialogue(0, 200));
   const RequestId other = submit(Dialogue(300, 100));
   engine->Step();
-  std::map<std::vector<RequestId>, int> blocks;
+  std::map<std::vector<RequestId>, int> pages;
   std::int64_t free = 0;
   std::int64_t cached = 0;
-  for (const KvBlockInfo& block : engine->pool_map()) {
-    EXPECT_EQ(block.holders, std::ssize(block.requests) + (block.cached ? 1 : 0));
-    free += block.holders == 0 ? 1 : 0;
-    cached += block.cached ? 1 : 0;
-    if (!block.requests.empty()) ++blocks[block.requests];
+  for (const KvPageInfo& page : engine->pool_map()) {
+    EXPECT_EQ(page.holders, std::ssize(page.requests) + (page.cached ? 1 : 0));
+    free += page.holders == 0 ? 1 : 0;
+    cached += page.cached ? 1 : 0;
+    if (!page.requests.empty()) ++pages[page.requests];
   }
-  EXPECT_EQ(free, engine->kv_cache().free_blocks);
-  EXPECT_EQ(cached, engine->kv_cache().cached_blocks);
-  // Beside a draft head the last block of a hit is a copy for each.
+  EXPECT_EQ(free, engine->kv_cache().free_pages);
+  EXPECT_EQ(cached, engine->kv_cache().cached_pages);
+  // Beside a draft head the last page of a hit is a copy for each.
   const int shared = GetParam().drafts > 0 ? 2 : 3;
-  EXPECT_EQ((blocks[{a, b}]), shared);
-  EXPECT_EQ((blocks[{a}]), 4 - shared);
-  EXPECT_EQ((blocks[{b}]), 4 - shared);
-  EXPECT_EQ((blocks[{other}]), 2);
+  EXPECT_EQ((pages[{a, b}]), shared);
+  EXPECT_EQ((pages[{a}]), 4 - shared);
+  EXPECT_EQ((pages[{b}]), 4 - shared);
+  EXPECT_EQ((pages[{other}]), 2);
 }
 
 TEST_P(PrefixCache, ManyUsersOfOneSystemPrompt) {
   const auto warm = Open(kMemory);
-  const auto system = Dialogue(0, 150);  // ends inside of a block
+  const auto system = Dialogue(0, 150);  // ends inside of a page
   EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Dialogue(200, 70)))), 0);
   // The second shows where prompts part; from the third on everybody profits.
   EXPECT_EQ(ExpectSame(*warm, Ask(Join(system, Dialogue(300, 80)))), 0);
@@ -225,15 +225,15 @@ class PrefixCacheConversations : public PrefixCache {};
 TEST_P(PrefixCacheConversations, TheNextTurnFindsTheAnswerWhenAsked) {
   const auto plain = Open(kMemory);
   const auto cold = Open(0);
-  for (const std::uint64_t seed : {1, 2, 3}) {  // drafts reach past the block's end or end with it
+  for (const std::uint64_t seed : {1, 2, 3}) {  // drafts reach past the page's end or end with it
     const auto sharing = Open(kMemory, /*cache_generated=*/true);
     Request first = Ask(Dialogue(100 * seed, 100));
-    first.max_tokens = 104;  // not over in the step that completes the block
+    first.max_tokens = 104;  // not over in the step that completes the page
     first.sampling.seed = seed;
     const CachedAnswer answer = AnswerOf(*plain, first);
     EXPECT_EQ(AnswerOf(*sharing, first).tokens, answer.tokens);
 
-    // Goes on two tokens after the answer's last block, where the state counts most.
+    // Goes on two tokens after the answer's last page, where the state counts most.
     const Request turn = Ask(Join(first.prompt, std::span(answer.tokens.front()).first(94)));
     const CachedAnswer expected = AnswerOf(*cold, turn);
     const CachedAnswer prompt_alone = AnswerOf(*plain, turn);
@@ -246,7 +246,7 @@ TEST_P(PrefixCacheConversations, TheNextTurnFindsTheAnswerWhenAsked) {
 }
 
 TEST_P(PrefixCacheConversations, UnderPressure) {
-  // A pool of 21 blocks and four snapshots for more than both can hold.
+  // A pool of 21 pages and four snapshots for more than both can hold.
   const std::int64_t state = Open(0)->kv_cache().state_bytes;
   const auto warm = Open(4 * (state + 4096));
   std::mt19937 random(3);
@@ -263,7 +263,7 @@ TEST_P(PrefixCacheConversations, UnderPressure) {
     EXPECT_LE(warm->statistics().prefix_snapshots, 4u);
   }
   EXPECT_GT(cached, 0);
-  EXPECT_EQ(warm->kv_cache().free_blocks + warm->kv_cache().cached_blocks, warm->kv_cache().blocks);
+  EXPECT_EQ(warm->kv_cache().free_pages + warm->kv_cache().cached_pages, warm->kv_cache().pages);
 }
 
 const auto kSettings = testing::Values(

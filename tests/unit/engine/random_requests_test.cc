@@ -1,4 +1,4 @@
-// The whole engine under random requests: whatever is cancelled when, blocks and slots come back,
+// The whole engine under random requests: whatever is cancelled when, pages and slots come back,
 // everybody is answered once, and the others' tokens stay theirs.
 #include <gtest/gtest.h>
 
@@ -15,13 +15,13 @@ namespace {
 
 constexpr int kTemplates = 6;
 
-/// Short prompts around a block boundary; some begin alike, some are sampled, one has choices.
+/// Short prompts around a page boundary; some begin alike, some are sampled, one has choices.
 Request Template(int i) {
   static const auto text = Golden("dialogue").Ints("input_ids");
   Request request;
   request.prompt.assign(text.begin(), text.begin() + 50 + 16 * i);
   request.prompt[static_cast<std::size_t>(i % 2 == 0 ? 49 : 3)] = 200 + i;
-  request.max_tokens = 16;  // some cross a block boundary
+  request.max_tokens = 16;  // some cross a page boundary
   request.ignore_eos = true;
   request.sampling.temperature = i % 3 == 1 ? 0.8f : 0.0f;
   request.sampling.seed = static_cast<std::uint64_t>(i);
@@ -148,10 +148,10 @@ TEST_P(RandomRequests, AreAnsweredOnceAndLeaveNothingBehind) {
   const EngineStatistics s = engine->statistics();
   EXPECT_GT(s.preemptions, 0u) << "the pool was never short";
   EXPECT_EQ(s.waiting + s.running, 0u);
-  EXPECT_EQ(s.free_blocks + s.cached_blocks, s.blocks);
-  for (const KvBlockInfo& block : engine->pool_map()) {
-    EXPECT_EQ(block.holders, block.cached ? 1 : 0);
-    EXPECT_TRUE(block.requests.empty());
+  EXPECT_EQ(s.free_pages + s.cached_pages, s.pages);
+  for (const KvPageInfo& page : engine->pool_map()) {
+    EXPECT_EQ(page.holders, page.cached ? 1 : 0);
+    EXPECT_TRUE(page.requests.empty());
   }
   EXPECT_GT(s.prefix_hits, 0u);  // choices share their prompt even without a prefix cache
 }

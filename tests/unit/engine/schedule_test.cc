@@ -133,7 +133,7 @@ struct CellAnswer {
 
 constexpr std::int64_t kMaxLength = 320;
 
-/// Prompt lengths; each chunk size cuts the first in another way. Many end so close to a block
+/// Prompt lengths; each chunk size cuts the first in another way. Many end so close to a page
 /// boundary that the output crosses it.
 constexpr std::array kLengths = {260, 59, 130, 5, 61, 17, 64, 1, 9, 30, 3, 58, 2, 12, 63, 7, 4};
 
@@ -179,11 +179,11 @@ std::unique_ptr<Engine> Open(const Cell& cell) {
   options.speculative_tokens = cell.drafts;
   if (cell.hit) options.prefix_cache_memory = 32 << 20;
   if (cell.preempted) {
-    // Three layers of K/V and of index keys, and the draft's. The first request takes five blocks
+    // Three layers of K/V and of index keys, and the draft's. The first request takes five pages
     // and leaves one for the second, which soon needs another.
     const std::int64_t bytes = cell.dtype == KvDType::kE4M3 ? 1 : 2;
-    const std::int64_t block = (cell.drafts > 0 ? 4 : 3) * (64 * 2 * 2 * 64 * bytes + 16 * 64 * 2);
-    options.kv_memory = 6 * block;
+    const std::int64_t page = (cell.drafts > 0 ? 4 : 3) * (64 * 2 * 2 * 64 * bytes + 16 * 64 * 2);
+    options.kv_memory = 6 * page;
   }
   auto engine = Engine::Create(options);
   if (!engine.ok()) throw std::runtime_error(engine.error().ToString());
@@ -234,7 +234,7 @@ void ExpectSameAnswers(const Cell& cell) {
   EXPECT_EQ(s.preemptions > 0, cell.preempted);
   EXPECT_EQ(s.speculation.drafted > s.speculation.accepted, cell.drafts > 0);
   EXPECT_EQ(s.speculation.accepted > 0, cell.drafts > 0);
-  EXPECT_EQ(s.free_blocks + s.cached_blocks, s.blocks);
+  EXPECT_EQ(s.free_pages + s.cached_pages, s.pages);
 }
 
 class ScheduleMatrix : public testing::TestWithParam<std::tuple<KvDType, int>> {};

@@ -17,13 +17,13 @@ namespace {
 /// where instead of K and V.
 class Simulation {
  public:
-  Simulation(unsigned seed, const SchedulerLimits& limits, std::int64_t blocks,
+  Simulation(unsigned seed, const SchedulerLimits& limits, std::int64_t pages,
              std::int64_t max_tokens)
       : random_(seed),
         limits_(limits),
-        scheduler_(limits, blocks),
+        scheduler_(limits, pages),
         max_tokens_(max_tokens),
-        memory_(static_cast<std::size_t>(blocks)) {}
+        memory_(static_cast<std::size_t>(pages)) {}
 
   void Submit() {
     auto record = std::make_unique<RequestRecord>();
@@ -64,7 +64,7 @@ class Simulation {
     CheckPlan();
     for (const PlanItem& item : plan_.items) Write(item);
     for (const PlanItem& item : plan_.items) Commit(item);
-    scheduler_.CacheBlocks(plan_, keeps_, dropped_);
+    scheduler_.CachePages(plan_, keeps_, dropped_);
     for (const PlanKeep& keep : keeps_) Keep(keep);
     for (const SnapshotId id : dropped_) EXPECT_EQ(snapshots_.erase(id), 1u);
     EXPECT_EQ(std::ssize(snapshots_), scheduler_.tree().snapshots());
@@ -82,30 +82,30 @@ class Simulation {
   }
 
  private:
-  using Content = std::array<std::vector<TokenId>, kBlockTokens>;  // all tokens up to each position
+  using Content = std::array<std::vector<TokenId>, kPageTokens>;  // all tokens up to each position
 
-  Content& At(BlockId block) { return memory_[static_cast<std::size_t>(block)]; }
+  Content& At(PageId page) { return memory_[static_cast<std::size_t>(page)]; }
 
   /// What the runner does before it computes.
   void MoveMemory() {
     for (const PlanSave& save : plan_.saves) {
       auto& saved = saved_[save.sequence];
       saved.clear();
-      for (const BlockId block : save.blocks) saved.push_back(At(block));
+      for (const PageId page : save.pages) saved.push_back(At(page));
     }
     for (const PlanCopy& copy : plan_.copies) At(copy.to) = At(copy.from);
     for (const Sequence* sequence : plan_.restores) {
       const auto& saved = saved_.at(sequence);
-      for (std::size_t i = 0; i < saved.size(); ++i) At(sequence->blocks[i]) = saved[i];
+      for (std::size_t i = 0; i < saved.size(); ++i) At(sequence->pages[i]) = saved[i];
     }
     for (const PlanHit& hit : plan_.hits) {
       ASSERT_TRUE(snapshots_.contains(hit.snapshot)) << "a snapshot that is gone";
       EXPECT_EQ(snapshots_[hit.snapshot], Beginning(*hit.sequence, hit.sequence->computed))
           << "the state after other tokens";
       if (limits_.with_draft) {
-        const auto last = static_cast<std::size_t>(hit.sequence->computed / kBlockTokens - 1);
-        EXPECT_EQ(scheduler_.blocks().holders(hit.sequence->blocks[last]), 1)
-            << "the draft's last row would be written to a shared block";
+        const auto last = static_cast<std::size_t>(hit.sequence->computed / kPageTokens - 1);
+        EXPECT_EQ(scheduler_.pages().holders(hit.sequence->pages[last]), 1)
+            << "the draft's last row would be written to a shared page";
       }
     }
     for (const SnapshotId id : plan_.dropped) EXPECT_EQ(snapshots_.erase(id), 1u);
@@ -122,7 +122,7 @@ class Simulation {
     const PlanItem& item = plan_.items[keep.item];
     EXPECT_GT(keep.tokens, item.first_position);
     EXPECT_LE(keep.tokens, item.sequence->computed);
-    EXPECT_EQ(keep.tokens % kBlockTokens, 0);
+    EXPECT_EQ(keep.tokens % kPageTokens, 0);
     if (!limits_.cache_generated) {
       EXPECT_LT(keep.tokens, item.sequence->prompt_tokens);
     }
@@ -132,13 +132,13 @@ class Simulation {
   void Write(const PlanItem& item) {
     const Sequence& sequence = *item.sequence;
     for (std::int64_t p = 0; p < item.first_position + item.rows; ++p) {
-      const BlockId block = sequence.blocks[static_cast<std::size_t>(p / kBlockTokens)];
-      auto& content = At(block)[static_cast<std::size_t>(p % kBlockTokens)];
+      const PageId page = sequence.pages[static_cast<std::size_t>(p / kPageTokens)];
+      auto& content = At(page)[static_cast<std::size_t>(p % kPageTokens)];
       const std::vector<TokenId> expected = Beginning(sequence, p + 1);
       if (p < item.first_position) {
         ASSERT_EQ(content, expected) << "position " << p << " holds something else";
       } else {
-        ASSERT_EQ(scheduler_.blocks().holders(block), 1) << "writes to a shared block";
+        ASSERT_EQ(scheduler_.pages().holders(page), 1) << "writes to a shared page";
         content = expected;
       }
     }
@@ -163,7 +163,7 @@ class Simulation {
 
   void End(Sequence& sequence) {
     scheduler_.Remove(sequence);
-    EXPECT_TRUE(sequence.blocks.empty());
+    EXPECT_TRUE(sequence.pages.empty());
     const auto found = std::find_if(live_.begin(), live_.end(), [&](const auto& record) {
       return record->sequences.front().get() == &sequence;
     });
@@ -183,10 +183,10 @@ class Simulation {
       rows += item.rows;
       const std::int64_t end = sequence.computed + item.rows;
       EXPECT_LE(end, sequence.size() + sequence.draft_count());
-      EXPECT_GE(std::ssize(sequence.blocks) * kBlockTokens, end);
+      EXPECT_GE(std::ssize(sequence.pages) * kPageTokens, end);
       if (item.phase == Phase::kPrefill) {
-        EXPECT_EQ(sequence.computed % kBlockTokens, 0);
-        EXPECT_TRUE(end % kBlockTokens == 0 || end == sequence.prompt_tokens);
+        EXPECT_EQ(sequence.computed % kPageTokens, 0);
+        EXPECT_TRUE(end % kPageTokens == 0 || end == sequence.prompt_tokens);
         EXPECT_LE(item.rows, limits_.prefill_chunk);
         prompts = true;
       } else {
@@ -203,28 +203,28 @@ class Simulation {
   void CheckOwners() {
     std::set<int> slots;
     std::int64_t preempted = 0;
-    std::int64_t held = scheduler_.tree().blocks();
+    std::int64_t held = scheduler_.tree().pages();
     for (const auto& record : live_) {
       const Sequence& sequence = *record->sequences.front();
-      held += std::ssize(sequence.blocks);
+      held += std::ssize(sequence.pages);
       if (sequence.running()) {
         EXPECT_TRUE(slots.insert(sequence.slot).second) << "slot shared";
       } else {
-        EXPECT_TRUE(sequence.blocks.empty());
+        EXPECT_TRUE(sequence.pages.empty());
         EXPECT_EQ(sequence.slot, -1);
         preempted += sequence.stage == Stage::kPreempted ? 1 : 0;
       }
     }
     EXPECT_LE(preempted, Scheduler::MaxPreempted(limits_));
     EXPECT_LE(preempted + std::ssize(slots), limits_.max_num_seqs) << "started too early";
-    const BlockPool& pool = scheduler_.blocks();
+    const PagePool& pool = scheduler_.pages();
     std::int64_t holders = 0;
     std::int64_t in_use = 0;
-    for (std::int64_t block = 0; block < pool.capacity(); ++block) {
-      holders += pool.holders(static_cast<BlockId>(block));
-      in_use += pool.holders(static_cast<BlockId>(block)) > 0 ? 1 : 0;
+    for (std::int64_t page = 0; page < pool.capacity(); ++page) {
+      holders += pool.holders(static_cast<PageId>(page));
+      in_use += pool.holders(static_cast<PageId>(page)) > 0 ? 1 : 0;
     }
-    EXPECT_EQ(holders, held) << "a block leaked, or was given back twice";
+    EXPECT_EQ(holders, held) << "a page leaked, or was given back twice";
     EXPECT_EQ(in_use + pool.free_count(), pool.capacity());
     EXPECT_LE(std::ssize(slots), limits_.max_num_seqs);
   }
@@ -275,7 +275,7 @@ TEST_P(RandomSchedules, LeakNothingShareNothingWronglyAndFinish) {
     int left = 100'000;
     while (!run.idle() && --left > 0) run.Step();
     EXPECT_TRUE(run.idle()) << "starved";
-    EXPECT_EQ(run.scheduler().blocks().free_count() + run.scheduler().tree().blocks(), 7);
+    EXPECT_EQ(run.scheduler().pages().free_count() + run.scheduler().tree().pages(), 7);
     cancelled_at.insert(run.cancelled_at().begin(), run.cancelled_at().end());
     preemptions += run.scheduler().preemptions();
     hits += run.scheduler().prefix_counts().hits;
@@ -333,7 +333,7 @@ std::vector<std::int64_t> StatesOf(Scheduler& scheduler, Sequence& sequence) {
   while (sequence.computed < sequence.prompt_tokens) {
     scheduler.Schedule(plan);
     sequence.computed += plan.items.at(0).rows;
-    scheduler.CacheBlocks(plan, keeps, dropped);
+    scheduler.CachePages(plan, keeps, dropped);
     for (const PlanKeep& keep : keeps) states.push_back(keep.tokens);
   }
   scheduler.Remove(sequence);
@@ -343,7 +343,7 @@ std::vector<std::int64_t> StatesOf(Scheduler& scheduler, Sequence& sequence) {
 TEST(Scheduler, KeepsStatesAtHintsAtDistancesAndWherePromptsPart) {
   Scheduler scheduler({.prefill_chunk = 512, .max_step_rows = 513, .max_snapshots = 100}, 100);
   RequestRecord record;
-  record.request.cache_points = {100};  // inside of the second block
+  record.request.cache_points = {100};  // inside of the second page
   const auto first = Waiting(0, 2200, 2210);
   first->request = &record;
   EXPECT_EQ(StatesOf(scheduler, *first), (std::vector<std::int64_t>{64, 1024, 2048, 2176}));
@@ -351,16 +351,16 @@ TEST(Scheduler, KeepsStatesAtHintsAtDistancesAndWherePromptsPart) {
   record.request.cache_points.clear();
   const auto second = Waiting(1, 800, 810);
   second->request = &record;
-  second->tokens[500] = 1;  // the first leaves it inside of the eighth block
+  second->tokens[500] = 1;  // the first leaves it inside of the eighth page
   EXPECT_EQ(StatesOf(scheduler, *second), (std::vector<std::int64_t>{448, 768}));
   EXPECT_EQ(scheduler.prefix_counts().hits, 1u);
-  EXPECT_EQ(scheduler.prefix_counts().blocks, 1u);  // up to the hint
+  EXPECT_EQ(scheduler.prefix_counts().pages, 1u);  // up to the hint
 
   const auto third = Waiting(2, 800, 810);
   third->request = &record;
   third->tokens[500] = 2;
   EXPECT_EQ(StatesOf(scheduler, *third), (std::vector<std::int64_t>{768}));
-  EXPECT_EQ(scheduler.prefix_counts().blocks, 1u + 7u);
+  EXPECT_EQ(scheduler.prefix_counts().pages, 1u + 7u);
 }
 
 TEST(Scheduler, GeneratedTokensRunBesideEveryPrompt) {

@@ -65,7 +65,7 @@ TEST_F(StatisticsOfAnEngine, CountWhatRequestsReport) {
   EXPECT_EQ(s.generated_tokens, 9u + 1 + 14);
   EXPECT_EQ(s.prompt_tokens, computed);
   EXPECT_EQ(s.cached_tokens, cached);
-  EXPECT_EQ(s.cached_tokens, s.prefix_hit_blocks * 64);
+  EXPECT_EQ(s.cached_tokens, s.prefix_hit_pages * 64);
   EXPECT_GT(s.prefix_hits, 0u);
   EXPECT_EQ(s.speculation.steps, drafts.steps);
   EXPECT_EQ(s.speculation.drafted, drafts.drafted);
@@ -109,17 +109,17 @@ TEST_F(StatisticsOfAnEngine, GaugesFollowTheQueueAndThePool) {
   EngineStatistics s = engine->statistics();
   EXPECT_EQ(s.waiting, 3u);
   EXPECT_EQ(s.running, 0u);
-  EXPECT_EQ(s.free_blocks, s.blocks);
+  EXPECT_EQ(s.free_pages, s.pages);
   engine->Step();
   s = engine->statistics();
   EXPECT_EQ(s.waiting, 1u);
   EXPECT_EQ(s.running, 2u);
-  EXPECT_LT(s.free_blocks, s.blocks);
+  EXPECT_LT(s.free_pages, s.pages);
   while (engine->Step()) {
   }
   s = engine->statistics();
   EXPECT_EQ(s.waiting + s.running, 0u);
-  EXPECT_EQ(s.free_blocks + s.cached_blocks, s.blocks);
+  EXPECT_EQ(s.free_pages + s.cached_pages, s.pages);
   EXPECT_EQ(s.saturated_values, 0u);  // FP16 clips nothing
 }
 

@@ -42,8 +42,8 @@ TEST(ReadModelSpec, ReadsTheBundledModel) {
   EXPECT_EQ(config->qsa.query_heads, 12);
   EXPECT_EQ(config->qsa.rotary_dim, 16);
   EXPECT_EQ(config->qsa.rope_theta, 1e6);
-  EXPECT_EQ(config->qsa.block_tokens, 4);
-  EXPECT_EQ(config->qsa.budget_blocks, 64);
+  EXPECT_EQ(config->qsa.selection_block_tokens, 4);
+  EXPECT_EQ(config->qsa.budget_selection_blocks, 64);
   EXPECT_EQ(config->moe.experts, 16);
   ASSERT_TRUE(config->ple);
   EXPECT_THAT(config->ple->layers, ElementsAre(1, 5));

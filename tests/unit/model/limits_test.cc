@@ -46,7 +46,7 @@ const std::map<std::string_view, Move> kMoves = {
     {"indexer_n_heads",
      [](ModelSpec& s, std::int64_t v) { s.qsa.index_heads = static_cast<int>(v); }},
     {"indexer_compress_ratio",
-     [](ModelSpec& s, std::int64_t v) { s.qsa.block_tokens = static_cast<int>(v); }},
+     [](ModelSpec& s, std::int64_t v) { s.qsa.selection_block_tokens = static_cast<int>(v); }},
     {"num_experts", [](ModelSpec& s, std::int64_t v) { s.moe.experts = static_cast<int>(v); }},
     {"num_experts_per_tok",
      [](ModelSpec& s, std::int64_t v) { s.moe.experts_per_token = static_cast<int>(v); }},

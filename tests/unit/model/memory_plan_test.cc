@@ -22,7 +22,7 @@ TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
   for (const bool with_draft : {false, true}) {
     ExecutorLimits limits{
         .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kFp16, spec.KvLayers(with_draft), 4096),
-        .sequence_blocks = 64,
+        .sequence_pages = 64,
         .slots = 2,
         .drafts = with_draft ? 3 : 0,
         .threads = 2,
@@ -42,7 +42,7 @@ TEST(MemoryPlan, TheGpuPlansFromTheConfigurationAlone) {
   const Model model = BindModel(spec, ShapeSource(WeightFormat::kBf16)).value();
   ExecutorLimits limits{
       .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kE4M3, spec.KvLayers(true), 262144),
-      .sequence_blocks = 4096,
+      .sequence_pages = 4096,
       .drafts = 3,
       .with_draft = true};
   const ExecutorMemory planned = PlanExecutor(DeviceKind::kCuda, model, limits).value();

@@ -17,11 +17,11 @@
 namespace kv8 {
 namespace {
 
-QsaConfig Config(int index_dim, int block_tokens) {
+QsaConfig Config(int index_dim, int selection_block_tokens) {
   QsaConfig config;
   config.kv_heads = 1;
   config.head_dim = 8;
-  config.block_tokens = block_tokens;
+  config.selection_block_tokens = selection_block_tokens;
   config.index_dim = index_dim;
   return config;
 }
@@ -51,7 +51,7 @@ TEST(IndexStore, MatchesTheOracle) {
         PagedSequence actual = StoreTokens(simd::IndexStore, config, dtype, 203, 203);
         EXPECT_EQ(actual.ring, expected.ring);
         const KvDType stored = dtype == KvDType::kFp32 ? dtype : KvDType::kFp16;
-        for (std::int64_t b = 0; b < 203 / config.block_tokens; ++b) {
+        for (std::int64_t b = 0; b < 203 / config.selection_block_tokens; ++b) {
           const std::byte* const a = actual.Slice(0, 0, 0).index.At(b);
           const std::byte* const e = expected.Slice(0, 0, 0).index.At(b);
           for (std::int64_t i = 0; i < config.index_dim; ++i) {

@@ -19,7 +19,7 @@ QsaConfig Config(int head_dim) {
   config.kv_heads = 2;
   config.head_dim = head_dim;
   config.index_dim = 8;
-  config.block_tokens = 4;
+  config.selection_block_tokens = 4;
   return config;
 }
 

@@ -1,4 +1,4 @@
-// One sequence's pages for op tests: a scattered block table over pools whose unused bytes are NaN
+// One sequence's pages for op tests: a scattered page table over pools whose unused bytes are NaN
 // in every element type.
 #pragma once
 
@@ -13,15 +13,15 @@ namespace kv8 {
 struct PagedSequence {
   PagedSequence(const QsaConfig& config, KvDType dtype, std::int64_t tokens)
       : kv_layout{dtype, config.kv_heads, config.head_dim},
-        index_layout{dtype == KvDType::kFp32, kBlockTokens / config.block_tokens,
+        index_layout{dtype == KvDType::kFp32, kPageTokens / config.selection_block_tokens,
                      config.index_dim} {
-    const std::int64_t count = (tokens + kBlockTokens - 1) / kBlockTokens;
+    const std::int64_t count = (tokens + kPageTokens - 1) / kPageTokens;
     for (std::int64_t i = 0; i < count; ++i) {
-      blocks.push_back(static_cast<BlockId>(2 * (count - i) - 1));  // reversed, every other one
+      table.push_back(static_cast<PageId>(2 * (count - i) - 1));  // reversed, every other one
     }
     const auto physical = static_cast<std::size_t>(2 * count + 1);
-    kv_pool.assign(physical * static_cast<std::size_t>(kv_layout.block_bytes()), kPoison);
-    index_pool.assign(physical * static_cast<std::size_t>(index_layout.block_bytes()), kPoison);
+    kv_pool.assign(physical * static_cast<std::size_t>(kv_layout.page_bytes()), kPoison);
+    index_pool.assign(physical * static_cast<std::size_t>(index_layout.page_bytes()), kPoison);
     ring.assign(static_cast<std::size_t>(kIndexRingTokens * config.index_dim), 0.0f);
   }
 
@@ -29,8 +29,8 @@ struct PagedSequence {
     return {row_begin,
             row_count,
             first_position,
-            {kv_pool.data(), kv_layout, blocks, k_scale, v_scale},
-            {index_pool.data(), index_layout, blocks},
+            {kv_pool.data(), kv_layout, table, k_scale, v_scale},
+            {index_pool.data(), index_layout, table},
             ring};
   }
 
@@ -44,7 +44,7 @@ struct PagedSequence {
     }
   }
 
-  /// Stores one selectable block's key.
+  /// Stores one selection block's key.
   void PutIndexKey(std::int64_t block, const float* values) {
     std::byte* const to = Slice(0, 0, 0).index.At(block);
     const KvDType dtype = index_layout.fp32 ? KvDType::kFp32 : KvDType::kFp16;
@@ -57,7 +57,7 @@ struct PagedSequence {
 
   KvLayout kv_layout;
   IndexLayout index_layout;
-  std::vector<BlockId> blocks;
+  std::vector<PageId> table;
   std::vector<std::byte> kv_pool;
   std::vector<std::byte> index_pool;
   std::vector<float> ring;

@@ -14,7 +14,7 @@ OpSizes Released(std::int64_t rows, int threads) {
   OpSizes sizes{.threads = threads,
                 .rows = rows,
                 .sequences = 1,
-                .sequence_blocks = 262144 / 4,
+                .sequence_selection_blocks = 262144 / 4,
                 .linear_rows = 4 * rows,
                 .linear_cols = 6144,
                 .hidden = 2560,
@@ -29,8 +29,8 @@ OpSizes Released(std::int64_t rows, int threads) {
                .rotary_dim = 64,
                .index_heads = 4,
                .index_dim = 128,
-               .block_tokens = 4,
-               .budget_blocks = 512};
+               .selection_block_tokens = 4,
+               .budget_selection_blocks = 512};
   sizes.ple->embed_dim = 2560;
   sizes.ple->conv_kernel = 4;
   sizes.ple->ngram_size = 3;

@@ -22,10 +22,10 @@ QsaConfig Config(int index_heads, int index_dim, int budget) {
   QsaConfig config;
   config.kv_heads = 1;
   config.head_dim = 8;
-  config.block_tokens = 4;
+  config.selection_block_tokens = 4;
   config.index_heads = index_heads;
   config.index_dim = index_dim;
-  config.budget_blocks = budget;
+  config.budget_selection_blocks = budget;
   return config;
 }
 
@@ -44,7 +44,7 @@ struct Case {
         rows(row_count),
         width(std::int64_t{c.index_heads} * c.index_dim),
         iq(RandomIntegers(rows * width, 5, limit)) {
-    for (std::int64_t b = 0; b < tokens / c.block_tokens; ++b) {
+    for (std::int64_t b = 0; b < tokens / c.selection_block_tokens; ++b) {
       const auto seed = static_cast<std::uint32_t>(1000 + b);
       sequence.PutIndexKey(b, RandomIntegers(c.index_dim, seed, limit).data());
     }
@@ -53,7 +53,7 @@ struct Case {
   Selected Run(SelectBlocksFn& select, int threads = 1) { return Run(select, threads, 0, rows); }
   Selected Run(SelectBlocksFn& select, int threads, std::int64_t begin, std::int64_t count) {
     Selected result;
-    result.blocks.assign(static_cast<std::size_t>(rows * config.budget_blocks), -7);
+    result.blocks.assign(static_cast<std::size_t>(rows * config.budget_selection_blocks), -7);
     result.counts.assign(static_cast<std::size_t>(rows), -7);
     const QsaSlice slice = sequence.Slice(begin, count, tokens - rows + begin);
     ThreadPool pool(threads);
@@ -94,9 +94,9 @@ TEST(SelectBlocks, OneRowAloneChoosesTheSame) {
   for (const std::int64_t t : {0, 13, 39}) {
     for (const int threads : {1, 2, 3}) {
       const Selected one = test.Run(simd::SelectBlocks, threads, t, 1);
-      const auto first = static_cast<std::ptrdiff_t>(t * test.config.budget_blocks);
+      const auto first = static_cast<std::ptrdiff_t>(t * test.config.budget_selection_blocks);
       EXPECT_TRUE(std::equal(one.blocks.begin() + first,
-                             one.blocks.begin() + first + test.config.budget_blocks,
+                             one.blocks.begin() + first + test.config.budget_selection_blocks,
                              all.blocks.begin() + first));
     }
   }
@@ -141,7 +141,7 @@ TEST(SelectBlocks, NaNRanksLast) {
 
 TEST(SelectBlocks, WithinTheBudgetReadsNoKey) {
   Case test(Config(4, 64, 16), KvDType::kFp16, 67, 67, 8);
-  test.sequence.blocks.clear();  // any access to a key would be out of bounds
+  test.sequence.table.clear();  // any access to a key would be out of bounds
   for (SelectBlocksFn* select : {&reference::SelectBlocks, &simd::SelectBlocks}) {
     const Selected selected = test.Run(*select, 2);
     for (std::int32_t t = 0; t < 67; ++t) {
@@ -194,7 +194,7 @@ TEST(TopBlocks, KeepsTheBestInAnyOrderOfArrival) {
 TEST(SelectBlocks, TakesThePlannedScratchExactly) {
   const QsaConfig config = Config(4, 20, 7);
   Case one(config, KvDType::kFp16, 1200, 24, 8), two(config, KvDType::kFp16, 1200, 48, 8);
-  const OpSizes sizes{.rows = 48, .sequences = 1, .sequence_blocks = 300, .qsa = config};
+  const OpSizes sizes{.rows = 48, .sequences = 1, .sequence_selection_blocks = 300, .qsa = config};
   test::ExpectExactScratch(simd::SelectBlocksScratch(sizes), [&] {
     one.Run(simd::SelectBlocks);
     two.Run(simd::SelectBlocks);
@@ -206,7 +206,8 @@ TEST(SelectBlocks, NeverTakesMoreThanPlanned) {
   const QsaConfig config = Config(1, 4, 2);
   constexpr std::int64_t kTokens = 70'000;
   Case test(config, KvDType::kFp16, kTokens, 30, 8);
-  const OpSizes sizes{.rows = 30, .sequences = 1, .sequence_blocks = kTokens / 4, .qsa = config};
+  const OpSizes sizes{
+      .rows = 30, .sequences = 1, .sequence_selection_blocks = kTokens / 4, .qsa = config};
   const ScratchSize planned = simd::SelectBlocksScratch(sizes);
   for (const std::int64_t tokens : {40l, 16'000l, 17'000l, 40'000l, kTokens}) {
     test.tokens = tokens;

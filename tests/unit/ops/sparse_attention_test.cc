@@ -19,7 +19,7 @@ namespace kv8 {
 namespace {
 
 struct Shape {
-  int query_heads, kv_heads, head_dim, block_tokens, budget;
+  int query_heads, kv_heads, head_dim, selection_block_tokens, budget;
 };
 
 QsaConfig Config(const Shape& shape) {
@@ -28,8 +28,8 @@ QsaConfig Config(const Shape& shape) {
   config.kv_heads = shape.kv_heads;
   config.head_dim = shape.head_dim;
   config.index_dim = 8;
-  config.block_tokens = shape.block_tokens;
-  config.budget_blocks = shape.budget;
+  config.selection_block_tokens = shape.selection_block_tokens;
+  config.budget_selection_blocks = shape.budget;
   return config;
 }
 
@@ -45,26 +45,29 @@ struct Case {
         width(std::int64_t{config.query_heads} * config.head_dim),
         q(RandomValues(rows * width, seed, 2.0f)),
         gate(RandomValues(rows * 2 * width, seed + 1)),
-        blocks(static_cast<std::size_t>(rows * config.budget_blocks), -1),
+        blocks(static_cast<std::size_t>(rows * config.budget_selection_blocks), -1),
         counts(static_cast<std::size_t>(rows)) {
     sequence.k_scale = dtype == KvDType::kE4M3 ? 0.03125f : 1.0f;
     sequence.v_scale = dtype == KvDType::kE4M3 ? 0.0171f : 1.0f;
     std::mt19937 engine(seed);
     for (std::int64_t t = 0; t < rows; ++t) {
-      const std::int64_t complete = (first + t + 1) / config.block_tokens;
-      const std::int64_t count = std::min<std::int64_t>(complete, config.budget_blocks);
+      const std::int64_t complete = (first + t + 1) / config.selection_block_tokens;
+      const std::int64_t count = std::min<std::int64_t>(complete, config.budget_selection_blocks);
       std::vector<std::int32_t> all;
       for (std::int32_t b = 0; b < complete; ++b) all.push_back(b);
       std::shuffle(all.begin(), all.end(), engine);
       std::sort(all.begin(), all.begin() + count);
-      std::copy_n(all.begin(), count, blocks.begin() + t * config.budget_blocks);
+      std::copy_n(all.begin(), count, blocks.begin() + t * config.budget_selection_blocks);
       counts[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(count);
       for (std::int64_t i = 0; i < count; ++i) {
-        for (int j = 0; j < config.block_tokens; ++j) {
-          PutToken(std::int64_t{all[static_cast<std::size_t>(i)]} * config.block_tokens + j, seed);
+        for (int j = 0; j < config.selection_block_tokens; ++j) {
+          PutToken(
+              std::int64_t{all[static_cast<std::size_t>(i)]} * config.selection_block_tokens + j,
+              seed);
         }
       }
-      for (std::int64_t p = complete * config.block_tokens; p <= first + t; ++p) PutToken(p, seed);
+      for (std::int64_t p = complete * config.selection_block_tokens; p <= first + t; ++p)
+        PutToken(p, seed);
     }
   }
 
@@ -201,14 +204,14 @@ TEST(SparseAttention, NoTokenGivesZeros) {
   }
 }
 
-TEST(SparseAttention, BlockIdsPastFourGigabytes) {
+TEST(SparseAttention, PageIdsPastFourGigabytes) {
   Case test({12, 2, 64, 4, 8}, KvDType::kE4M3, 60, 2);
   const std::vector<float> expected = test.Run(simd::SparseAttention);
   constexpr std::int64_t kFar = 300'000;  // times 16 KiB
   QsaSlice slice = test.sequence.Slice(0, 2, test.first);
-  slice.kv.pool -= kFar * test.sequence.kv_layout.block_bytes();
-  for (BlockId& block : test.sequence.blocks) {
-    block = static_cast<BlockId>(static_cast<std::int64_t>(block) + kFar);
+  slice.kv.pool -= kFar * test.sequence.kv_layout.page_bytes();
+  for (PageId& page : test.sequence.table) {
+    page = static_cast<PageId>(static_cast<std::int64_t>(page) + kFar);
   }
   std::vector<float> out(expected.size());
   ThreadPool pool(1);

@@ -28,9 +28,9 @@ EngineStatistics SomeStatistics() {
 
 KvCacheInfo SomeCache() {
   KvCacheInfo kv;
-  kv.blocks = 10;
-  kv.free_blocks = 6;
-  kv.cached_blocks = 3;
+  kv.pages = 10;
+  kv.free_pages = 6;
+  kv.cached_pages = 3;
   kv.bytes = 1000;
   kv.scale_pack_id = "pack-1";
   kv.layers = {{.layer = 3, .k_scale = 0.5f, .saturated_k = 1, .flushed_k = 5},

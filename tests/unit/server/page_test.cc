@@ -23,7 +23,7 @@ EngineSnapshot SomeSnapshot() {
   snapshot.statistics.speculation.accepted_at = {2, 1};
   snapshot.kv_cache.dtype = KvDType::kE4M3;
   snapshot.kv_cache.scale_pack_id = "pack \"1\"";
-  snapshot.kv_cache.blocks = 6;
+  snapshot.kv_cache.pages = 6;
   snapshot.kv_cache.layers = {
       {.layer = 3, .k_scale = 0.25F, .v_scale = 0.5F, .saturated_k = 9, .flushed_v = 8},
       {.layer = 12, .draft = true, .k_scale = 2, .v_scale = 4, .saturated_v = 1}};
@@ -76,14 +76,14 @@ TEST(PageState, TimeIsThatOfTheFigures) {
   EXPECT_EQ(StateOf(snapshot)["time"], 200);
 }
 
-TEST(PageState, TellsTheHoldersOfEveryBlockInRuns) {
+TEST(PageState, TellsTheHoldersOfEveryPageInRuns) {
   EngineSnapshot snapshot = SomeSnapshot();
   EXPECT_TRUE(StateOf(snapshot)["pool"].is_null());
 
-  const KvBlockInfo free;
-  const KvBlockInfo own{.holders = 1, .requests = {RequestId{5}}};
-  const KvBlockInfo shared{.holders = 3, .cached = true, .requests = {RequestId{5}, RequestId{8}}};
-  snapshot.pool = std::vector<KvBlockInfo>{shared, shared, own, free, free, shared};
+  const KvPageInfo free;
+  const KvPageInfo own{.holders = 1, .requests = {RequestId{5}}};
+  const KvPageInfo shared{.holders = 3, .cached = true, .requests = {RequestId{5}, RequestId{8}}};
+  snapshot.pool = std::vector<KvPageInfo>{shared, shared, own, free, free, shared};
   const Json pool = StateOf(snapshot)["pool"];
   EXPECT_EQ(pool["runs"], Json({0, 2, 1, 1, 2, 2, 0, 1}));
   ASSERT_EQ(pool["holders"].size(), 3U);

@@ -43,7 +43,7 @@ TEST(ReasoningParser, ABeginningMarkerMayBeThere) {
   ExpectParts("\n<think>see</think>4", false, "see", "4");
 }
 
-TEST(ReasoningParser, WithoutABlockAllIsContent) {
+TEST(ReasoningParser, WithoutASectionAllIsContent) {
   ExpectParts("It is 4.", false, "", "It is 4.");
   ExpectParts("\n\nIt is <think>4</think>.", false, "", "\n\nIt is <think>4</think>.");
   ExpectParts("<thin ice", false, "", "<thin ice");
@@ -70,7 +70,7 @@ TEST(ReasoningParser, HoldsBackNoMoreThanAMarker) {
   EXPECT_EQ(parser.Finish().content, "");
 }
 
-TEST(ReasoningParser, TheEndOfThePromptSaysWhetherTheBlockIsOpen) {
+TEST(ReasoningParser, TheEndOfThePromptSaysWhetherTheSectionIsOpen) {
   EXPECT_TRUE(PromptOpensReasoning("<|im_start|>assistant\n<think>\n"));
   EXPECT_TRUE(PromptOpensReasoning("<think>"));
   EXPECT_FALSE(PromptOpensReasoning("<|im_start|>assistant\n"));

@@ -22,8 +22,8 @@ inline QsaConfig AttentionConfig(const AttentionShape& shape) {
   config.kv_heads = shape.kv_heads;
   config.head_dim = shape.head_dim;
   config.index_dim = 64;
-  config.block_tokens = 4;
-  config.budget_blocks = shape.budget;
+  config.selection_block_tokens = 4;
+  config.budget_selection_blocks = shape.budget;
   return config;
 }
 
@@ -46,7 +46,8 @@ struct AttentionCase {
     const std::int64_t position = batch.row_position[row];
     const auto sequence = static_cast<std::size_t>(batch.row_sequence[row]);
     const std::int64_t complete = (position + 1) / 4;
-    const std::int64_t count = std::min<std::int64_t>(complete, batch.config.budget_blocks);
+    const std::int64_t count =
+        std::min<std::int64_t>(complete, batch.config.budget_selection_blocks);
     std::vector<std::int32_t> all(static_cast<std::size_t>(complete));
     std::iota(all.begin(), all.end(), 0);
     std::shuffle(all.begin(), all.end(), engine);
@@ -58,8 +59,9 @@ struct AttentionCase {
       });
     }
     std::sort(all.begin(), all.begin() + count);
-    std::copy_n(all.begin(), count,
-                blocks.begin() + static_cast<std::int64_t>(row) * batch.config.budget_blocks);
+    std::copy_n(
+        all.begin(), count,
+        blocks.begin() + static_cast<std::int64_t>(row) * batch.config.budget_selection_blocks);
     counts[row] = static_cast<std::int32_t>(count);
     for (std::int64_t i = 0; i < count; ++i) {
       for (int j = 0; j < 4; ++j) {
@@ -82,7 +84,7 @@ struct AttentionCase {
   }
 
   const std::int32_t* Selection(std::size_t row) const {
-    return blocks.data() + static_cast<std::int64_t>(row) * batch.config.budget_blocks;
+    return blocks.data() + static_cast<std::int64_t>(row) * batch.config.budget_selection_blocks;
   }
 
   PagedBatch batch;
@@ -121,7 +123,7 @@ struct AttentionLaunch {
         counts(device, stream, of.counts) {
     const QsaConfig& c = test.batch.config;
     const SparseAttentionScratch sizes = SparseAttentionScratchBytes(
-        test.batch.rows(), c.query_heads, c.kv_heads, c.head_dim, c.budget_blocks);
+        test.batch.rows(), c.query_heads, c.kv_heads, c.head_dim, c.budget_selection_blocks);
     const auto make = [&](std::int64_t bytes, int fill) {
       const std::vector<std::byte> values(static_cast<std::size_t>(bytes), std::byte(fill));
       return OnDevice<std::byte>(device, stream, values);
@@ -138,8 +140,8 @@ struct AttentionLaunch {
             .tables = pages.Tables(),
             .kv = pages.Kv(),
             .query_heads = c.query_heads,
-            .block_tokens = c.block_tokens,
-            .budget_blocks = c.budget_blocks,
+            .selection_block_tokens = c.selection_block_tokens,
+            .budget_selection_blocks = c.budget_selection_blocks,
             .query = q.data(),
             .gate = gate.data() + c.head_dim,
             .gate_stride = 2 * test.width,

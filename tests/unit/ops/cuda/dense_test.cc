@@ -60,7 +60,7 @@ TEST_F(CudaDense, LinearBitsDependOnTheRowAlone) {
   struct Shape {
     std::int64_t inner, outs, rows;
   };
-  // The second is large enough for whole tiles, the third for many blocks.
+  // The second is large enough for whole tiles, the third for many thread blocks.
   for (const Shape& shape : {Shape{320, 48, 40}, Shape{96, 12'200, 70}, Shape{2592, 16'400, 65}}) {
     const std::int64_t inner = shape.inner, outs = shape.outs, all_rows = shape.rows;
     const DeviceWeight weight(device(), stream(), WeightFormat::kBf16, outs, inner, 1);

@@ -10,9 +10,9 @@ namespace {
 
 using CudaMoe = CudaTest;
 
-/// Weights of one block and the scratch of up to `rows` rows.
-struct Block {
-  Block(Device& device, DeviceStream& stream, WeightFormat format, const MoeConfig& of,
+/// Weights of one layer and the scratch of up to `rows` rows.
+struct Layer {
+  Layer(Device& device, DeviceStream& stream, WeightFormat format, const MoeConfig& of,
         std::int64_t hidden, std::int64_t rows)
       : config(of),
         width(hidden),
@@ -84,12 +84,12 @@ struct Block {
 };
 
 std::vector<float> RunMoe(Device& device, DeviceStream& stream, const CudaOps& ops,
-                          const Block& block, const std::vector<float>& x) {
+                          const Layer& layer, const std::vector<float>& x) {
   const OnDevice<float> in(device, stream, x);
   const OnDevice<float> out(device, stream, std::vector<float>(x.size(), NAN));
-  MoeArgs args = block.args;
+  MoeArgs args = layer.args;
   args.x = in.data();
-  args.rows = static_cast<std::int32_t>(static_cast<std::int64_t>(x.size()) / block.width);
+  args.rows = static_cast<std::int32_t>(static_cast<std::int64_t>(x.size()) / layer.width);
   args.out = out.data();
   const Result<void> launched = ops.Moe(stream, args);
   EXPECT_TRUE(launched.ok()) << launched.error().ToString();
@@ -104,10 +104,10 @@ TEST_F(CudaMoe, MatchesTheOracle) {
   for (const Shape& shape : {Shape{{16, 4, 64, 64}, 192}, Shape{{64, 10, 32, 96}, 64},
                              Shape{{3, 3, 64, 32}, 32}, Shape{{200, 1, 32, 32}, 32}}) {
     for (const WeightFormat format : kDeviceWeightFormats) {
-      const Block block(device(), stream(), format, shape.config, shape.hidden, 70);
+      const Layer layer(device(), stream(), format, shape.config, shape.hidden, 70);
       for (const std::int64_t rows : {1, 5, 70}) {
         const std::vector<float> x = RandomValues(rows * shape.hidden, 8, 2.0f);
-        ExpectClose(RunMoe(device(), stream(), ops(), block, x), block.Expected(x),
+        ExpectClose(RunMoe(device(), stream(), ops(), layer, x), layer.Expected(x),
                     tolerance::kMoe);
       }
     }
@@ -116,12 +116,12 @@ TEST_F(CudaMoe, MatchesTheOracle) {
 
 TEST_F(CudaMoe, BitsDependOnTheRowAlone) {
   const MoeConfig config{16, 4, 64, 64};
-  const Block block(device(), stream(), WeightFormat::kBf16, config, 192, 70);
+  const Layer layer(device(), stream(), WeightFormat::kBf16, config, 192, 70);
   const std::vector<float> x = RandomValues(70 * 192, 8, 2.0f);
-  const std::vector<float> all = RunMoe(device(), stream(), ops(), block, x);
+  const std::vector<float> all = RunMoe(device(), stream(), ops(), layer, x);
   for (const std::int64_t row : {0, 33, 69}) {
     const std::vector<float> one(x.begin() + row * 192, x.begin() + (row + 1) * 192);
-    ExpectSameBits(RunMoe(device(), stream(), ops(), block, one),
+    ExpectSameBits(RunMoe(device(), stream(), ops(), layer, one),
                    std::span(all).subspan(static_cast<std::size_t>(row * 192), 192));
   }
 }
@@ -129,13 +129,13 @@ TEST_F(CudaMoe, BitsDependOnTheRowAlone) {
 /// Equal logits: the lower experts, with equal weights.
 TEST_F(CudaMoe, TiesGoToTheLowerExpert) {
   const MoeConfig config{40, 3, 32, 32};
-  const Block block(device(), stream(), WeightFormat::kBf16, config, 32, 1);
+  const Layer layer(device(), stream(), WeightFormat::kBf16, config, 32, 1);
   const std::vector<float> x(32, 0.0f);  // every logit is zero
-  RunMoe(device(), stream(), ops(), block, x);
+  RunMoe(device(), stream(), ops(), layer, x);
   std::vector<std::int32_t> chosen(3);
   std::vector<float> weights(3);
-  ASSERT_TRUE(stream().Copy(chosen.data(), block.args.chosen, 12).ok());
-  ASSERT_TRUE(stream().Copy(weights.data(), block.args.weights, 12).ok());
+  ASSERT_TRUE(stream().Copy(chosen.data(), layer.args.chosen, 12).ok());
+  ASSERT_TRUE(stream().Copy(weights.data(), layer.args.weights, 12).ok());
   ASSERT_TRUE(stream().Synchronize().ok());
   EXPECT_EQ(chosen, (std::vector<std::int32_t>{0, 1, 2}));
   for (const float weight : weights) EXPECT_NEAR(weight, 1.0f / 3, tolerance::kRounding);

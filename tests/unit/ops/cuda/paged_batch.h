@@ -24,29 +24,29 @@ struct PagedBatch {
       : config(qsa),
         sequences(std::move(rows_of)),
         kv_layout{dtype, qsa.kv_heads, qsa.head_dim},
-        index_layout{false, kBlockTokens / qsa.block_tokens, qsa.index_dim} {
+        index_layout{false, kPageTokens / qsa.selection_block_tokens, qsa.index_dim} {
     std::int32_t next = 1;
     for (const RowsOf& s : sequences) {
-      stride = std::max(stride, (s.tokens + kBlockTokens - 1) / kBlockTokens);
+      stride = std::max(stride, (s.tokens + kPageTokens - 1) / kPageTokens);
     }
     const auto count = static_cast<std::int64_t>(sequences.size());
-    std::vector<BlockId> ids;  // every other one, so that neighbours are nobody's
+    std::vector<PageId> ids;  // every other one, so that neighbours are nobody's
     for (const RowsOf& s : sequences) {
-      for (std::int64_t i = 0; i * kBlockTokens < s.tokens; ++i, next += 2)
-        ids.push_back(BlockId{next});
+      for (std::int64_t i = 0; i * kPageTokens < s.tokens; ++i, next += 2)
+        ids.push_back(PageId{next});
     }
     std::shuffle(ids.begin(), ids.end(), std::mt19937(3));
-    table.assign(static_cast<std::size_t>(count * stride), BlockId{-1});
+    table.assign(static_cast<std::size_t>(count * stride), PageId{-1});
     auto id = ids.begin();
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t blocks =
-          (sequences[static_cast<std::size_t>(i)].tokens + kBlockTokens - 1) / kBlockTokens;
-      std::copy_n(id, blocks, table.begin() + i * stride);
-      id += blocks;
+      const std::int64_t pages =
+          (sequences[static_cast<std::size_t>(i)].tokens + kPageTokens - 1) / kPageTokens;
+      std::copy_n(id, pages, table.begin() + i * stride);
+      id += pages;
     }
     const auto physical = static_cast<std::size_t>(next + 1);
-    kv_pool.assign(physical * static_cast<std::size_t>(kv_layout.block_bytes()), kPoison);
-    index_pool.assign(physical * static_cast<std::size_t>(index_layout.block_bytes()), kPoison);
+    kv_pool.assign(physical * static_cast<std::size_t>(kv_layout.page_bytes()), kPoison);
+    index_pool.assign(physical * static_cast<std::size_t>(index_layout.page_bytes()), kPoison);
     rings.assign(static_cast<std::size_t>(count * kIndexRingTokens * config.index_dim), 0.0f);
     for (std::int64_t i = 0; i < count; ++i) AddRows(i);
     k_scale = dtype == KvDType::kE4M3 ? 0.03125f : 1.0f;
@@ -60,14 +60,14 @@ struct PagedBatch {
     std::vector<QsaSlice> slices;
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
-      const std::span<const BlockId> blocks = std::span<const BlockId>(table).subspan(
+      const std::span<const PageId> pages = std::span<const PageId>(table).subspan(
           i * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride));
       const auto ring = static_cast<std::size_t>(kIndexRingTokens * config.index_dim);
       slices.push_back({begin,
                         sequences[i].rows,
                         sequences[i].tokens - sequences[i].rows,
-                        {kv_pool.data(), kv_layout, blocks, k_scale, v_scale},
-                        {index_pool.data(), index_layout, blocks},
+                        {kv_pool.data(), kv_layout, pages, k_scale, v_scale},
+                        {index_pool.data(), index_layout, pages},
                         std::span<float>(rings).subspan(i * ring, ring)});
       begin += sequences[i].rows;
     }
@@ -98,7 +98,7 @@ struct PagedBatch {
   KvLayout kv_layout;
   IndexLayout index_layout;
   std::int64_t stride = 1;
-  std::vector<BlockId> table;
+  std::vector<PageId> table;
   std::vector<std::byte> kv_pool, index_pool;
   std::vector<float> rings;
   std::vector<std::int32_t> row_sequence;
@@ -129,12 +129,12 @@ struct DeviceBatch {
   RowsView Rows() const {
     return {sequence.data(), position.data(), static_cast<std::int32_t>(batch.rows())};
   }
-  BlockTables Tables() const {
+  PageTables Tables() const {
     return {reinterpret_cast<const std::int32_t*>(table.data()), batch.stride};
   }
   KvPoolView Kv() const {
     return {reinterpret_cast<unsigned char*>(kv_pool.data()),
-            batch.kv_layout.dtype == KvDType::kE4M3 ? PageType::kE4M3 : PageType::kFp16,
+            batch.kv_layout.dtype == KvDType::kE4M3 ? KvElement::kE4M3 : KvElement::kFp16,
             static_cast<std::int32_t>(batch.kv_layout.kv_heads),
             static_cast<std::int32_t>(batch.kv_layout.head_dim),
             batch.k_scale,
@@ -148,7 +148,7 @@ struct DeviceBatch {
   const PagedBatch& batch;
   OnDevice<std::int32_t> sequence;
   OnDevice<std::int64_t> position;
-  OnDevice<BlockId> table;
+  OnDevice<PageId> table;
   OnDevice<std::byte> kv_pool, index_pool;
   OnDevice<float> rings;
 };

@@ -42,7 +42,7 @@ struct PromptLaunch : AttentionLaunch {
     a.rows = {a.rows.sequence + group.begin, a.rows.position + group.begin, group.count};
     a.query += group.begin * test.width, a.gate += group.begin * 2 * test.width;
     a.out += group.begin * test.width;
-    a.blocks += std::int64_t{group.begin} * a.budget_blocks, a.counts += group.begin;
+    a.blocks += std::int64_t{group.begin} * a.budget_selection_blocks, a.counts += group.begin;
     args.first_row = group.begin, args.groups += i, args.group_count = 1;
     return args;
   }
@@ -79,10 +79,10 @@ TEST_F(CudaPromptAttention, MatchesTheOracleFarOut) {
   // reads at once.
   const AttentionShape shape{4, 1, 64, 600};
   constexpr int kTokens = 540'000;
-  const int stages = PromptStages(shape.head_dim, PageType::kE4M3, shape.budget,
-                                  device().info().block_shared_bytes);
-  ASSERT_GT(kTokens / 4, stages * PromptStagePages(shape.head_dim, PageType::kE4M3) *
-                             PromptPageBytes(shape.head_dim, PageType::kE4M3));
+  const int stages = PromptStages(shape.head_dim, KvElement::kE4M3, shape.budget,
+                                  device().info().max_shared_bytes);
+  ASSERT_GT(kTokens / 4, stages * PromptStagePages(shape.head_dim, KvElement::kE4M3) *
+                             PromptPageBytes(shape.head_dim, KvElement::kE4M3));
   AttentionCase test(shape, KvDType::kE4M3, {{kTokens, 9}}, 30);
   PromptLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().PromptAttention(stream(), launch.Args()).ok());
@@ -213,19 +213,19 @@ TEST_F(CudaPromptAttention, NoTokenGivesZerosAndPaddingIsLeftAlone) {
   }
 }
 
-TEST_F(CudaPromptAttention, BlockIdsPastFourGigabytes) {
+TEST_F(CudaPromptAttention, PageIdsPastFourGigabytes) {
   AttentionCase test({12, 2, 64, 8}, KvDType::kE4M3, {{60, 4}});
   PromptLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().PromptAttention(stream(), launch.Args()).ok());
   const std::vector<float> expected = launch.Out();
   constexpr std::int64_t kFar = 300'000;  // times 16 KiB
-  for (BlockId& block : test.batch.table) {
-    block = static_cast<BlockId>(static_cast<std::int64_t>(block) + kFar);
+  for (PageId& page : test.batch.table) {
+    page = static_cast<PageId>(static_cast<std::int64_t>(page) + kFar);
   }
-  const OnDevice<BlockId> far(device(), stream(), test.batch.table);
+  const OnDevice<PageId> far(device(), stream(), test.batch.table);
   PromptAttentionArgs args = launch.Args();
-  args.attention.tables.blocks = reinterpret_cast<const std::int32_t*>(far.data());
-  args.attention.kv.data -= kFar * test.batch.kv_layout.block_bytes();
+  args.attention.tables.pages = reinterpret_cast<const std::int32_t*>(far.data());
+  args.attention.kv.data -= kFar * test.batch.kv_layout.page_bytes();
   ASSERT_TRUE(ops().PromptAttention(stream(), args).ok());
   const std::vector<float> out = launch.Out();
   EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0);

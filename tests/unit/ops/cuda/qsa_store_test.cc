@@ -13,7 +13,7 @@ namespace {
 using CudaQsaStore = CudaTest;
 
 QsaConfig Config(int query_heads, int kv_heads, int head_dim, int rotary_dim, int index_dim,
-                 int block_tokens) {
+                 int selection_block_tokens) {
   QsaConfig config;
   config.query_heads = query_heads;
   config.kv_heads = kv_heads;
@@ -22,7 +22,7 @@ QsaConfig Config(int query_heads, int kv_heads, int head_dim, int rotary_dim, in
   config.rope_theta = 1e7;
   config.index_heads = 4;
   config.index_dim = index_dim;
-  config.block_tokens = block_tokens;
+  config.selection_block_tokens = selection_block_tokens;
   return config;
 }
 
@@ -133,7 +133,7 @@ struct Operands {
             .query_heads = c.query_heads,
             .rotary_dim = c.rotary_dim,
             .index_heads = c.index_heads,
-            .block_tokens = c.block_tokens,
+            .selection_block_tokens = c.selection_block_tokens,
             .kv = pages.Kv(),
             .index = pages.Index(),
             .index_ring = pages.rings.data(),
@@ -171,9 +171,9 @@ void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expe
 
 /// V holds the same bytes everywhere. K went through a norm and a rotation that may differ in the
 /// last bit of FP32, so a code may be the neighbour of the oracle's, rarely.
-void ExpectSamePages(const Case& test, const Case::Outputs& actual, const Case::Outputs& expected) {
+void ExpectSamePools(const Case& test, const Case::Outputs& actual, const Case::Outputs& expected) {
   const KvLayout& layout = test.batch.kv_layout;
-  const auto side = static_cast<std::size_t>(layout.block_bytes() / 2);
+  const auto side = static_cast<std::size_t>(layout.page_bytes() / 2);
   std::size_t neighbours = 0;
   ASSERT_EQ(actual.kv_pool.size(), expected.kv_pool.size());
   for (std::size_t i = 0; i < actual.kv_pool.size(); ++i) {
@@ -202,14 +202,15 @@ TEST_F(CudaQsaStore, MatchesTheOracles) {
   for (const QsaConfig& config : {Config(24, 2, 256, 64, 128, 4), Config(12, 2, 64, 16, 64, 4),
                                   Config(3, 1, 48, 6, 16, 2), Config(5, 5, 112, 20, 80, 16)}) {
     for (const KvDType dtype : kTypes) {
-      const std::int64_t most = kIndexRingTokens + 1 - config.block_tokens;  // limit of the op
+      const std::int64_t most =
+          kIndexRingTokens + 1 - config.selection_block_tokens;  // limit of the op
       Case test(config, dtype, {{1, 1}, {70, 6}, {64, 64}, {131, 67}, {4, 1}, {1003, most}});
       const Case::Outputs actual = RunStore(device(), stream(), ops(), test);
       const Case::Outputs expected = test.Expected();
       ExpectNear(actual.query, expected.query);
       ExpectNear(actual.index_query, expected.index_query);
       EXPECT_EQ(actual.rings, expected.rings);
-      ExpectSamePages(test, actual, expected);
+      ExpectSamePools(test, actual, expected);
       EXPECT_EQ(actual.saturation.v, expected.saturation.v);
     }
   }
@@ -220,7 +221,7 @@ TEST_F(CudaQsaStore, RotatesAtTheLastPosition) {
   const Case::Outputs actual = RunStore(device(), stream(), ops(), test);
   const Case::Outputs expected = test.Expected();
   ExpectNear(actual.query, expected.query);
-  ExpectSamePages(test, actual, expected);
+  ExpectSamePools(test, actual, expected);
 }
 
 /// Values that a store must get right to the bit: ties, subnormals, clipping, infinities, NaNs.
@@ -271,7 +272,7 @@ TEST_F(CudaQsaStore, StoresTheSameBytesAsTheCpu) {
       }
       const Case::Outputs actual = RunStore(device(), stream(), ops(), test);
       const Case::Outputs expected = test.Expected();
-      ExpectSamePages(test, actual, expected);
+      ExpectSamePools(test, actual, expected);
       EXPECT_EQ(actual.saturation.v, expected.saturation.v);
       EXPECT_EQ(actual.saturation.flushed_v, expected.saturation.flushed_v);
       EXPECT_EQ(expected.saturation.v > 0, dtype == KvDType::kE4M3);

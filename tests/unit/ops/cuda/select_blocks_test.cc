@@ -18,8 +18,8 @@ QsaConfig Config(int index_heads, int index_dim, int budget) {
   config.head_dim = 64;
   config.index_heads = index_heads;
   config.index_dim = index_dim;
-  config.block_tokens = 4;
-  config.budget_blocks = budget;
+  config.selection_block_tokens = 4;
+  config.budget_selection_blocks = budget;
   return config;
 }
 
@@ -49,7 +49,7 @@ struct Case {
   };
   Choice Empty() const {
     const auto rows = static_cast<std::size_t>(batch.rows());
-    const auto budget = static_cast<std::size_t>(batch.config.budget_blocks);
+    const auto budget = static_cast<std::size_t>(batch.config.budget_selection_blocks);
     return {std::vector<std::int32_t>(rows * budget, -1), std::vector<std::int32_t>(rows, -1)};
   }
   Choice Expected() {
@@ -82,9 +82,9 @@ struct Selection {
                                 .tables = pages.Tables(),
                                 .index = pages.Index(),
                                 .index_heads = c.index_heads,
-                                .block_tokens = c.block_tokens,
-                                .budget_blocks = c.budget_blocks,
-                                .max_blocks = static_cast<std::int32_t>(most),
+                                .selection_block_tokens = c.selection_block_tokens,
+                                .budget_selection_blocks = c.budget_selection_blocks,
+                                .max_selection_blocks = static_cast<std::int32_t>(most),
                                 .index_query = query.data(),
                                 .scores = scores->data(),
                                 .blocks = blocks.data(),
@@ -108,7 +108,8 @@ TEST_F(CudaSelectBlocks, MatchesTheOracleToTheTie) {
       const Selection run(device(), stream(), ops(), test);
       const Case::Choice expected = test.Expected(), actual = run.Read();
       EXPECT_EQ(actual.counts, expected.counts);
-      EXPECT_EQ(actual.blocks, expected.blocks) << config.index_dim << " " << config.budget_blocks;
+      EXPECT_EQ(actual.blocks, expected.blocks)
+          << config.index_dim << " " << config.budget_selection_blocks;
     }
   }
 }

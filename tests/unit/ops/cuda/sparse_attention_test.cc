@@ -163,19 +163,19 @@ TEST_F(CudaSparseAttention, ReplaysFromAGraph) {
   }
 }
 
-TEST_F(CudaSparseAttention, BlockIdsPastFourGigabytes) {
+TEST_F(CudaSparseAttention, PageIdsPastFourGigabytes) {
   AttentionCase test({12, 2, 64, 8}, KvDType::kE4M3, {{60, 2}});
   AttentionLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().SparseAttention(stream(), launch.Args()).ok());
   const std::vector<float> expected = launch.Out();
   constexpr std::int64_t kFar = 300'000;  // times 16 KiB
-  for (BlockId& block : test.batch.table) {
-    block = static_cast<BlockId>(static_cast<std::int64_t>(block) + kFar);
+  for (PageId& page : test.batch.table) {
+    page = static_cast<PageId>(static_cast<std::int64_t>(page) + kFar);
   }
-  const OnDevice<BlockId> far(device(), stream(), test.batch.table);
+  const OnDevice<PageId> far(device(), stream(), test.batch.table);
   SparseAttentionArgs args = launch.Args();
-  args.tables.blocks = reinterpret_cast<const std::int32_t*>(far.data());
-  args.kv.data -= kFar * test.batch.kv_layout.block_bytes();
+  args.tables.pages = reinterpret_cast<const std::int32_t*>(far.data());
+  args.kv.data -= kFar * test.batch.kv_layout.page_bytes();
   ASSERT_TRUE(ops().SparseAttention(stream(), args).ok());
   const std::vector<float> out = launch.Out();
   EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0);

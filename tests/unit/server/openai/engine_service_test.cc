@@ -118,7 +118,7 @@ TEST(EngineService, MapsThePoolsForWhoWatches) {
   service.WatchPool();  // the engine sleeps
   while (!service.snapshot()->pool) std::this_thread::yield();
   const auto snapshot = service.snapshot();
-  EXPECT_EQ(snapshot->pool->size(), static_cast<std::size_t>(snapshot->kv_cache.blocks));
+  EXPECT_EQ(snapshot->pool->size(), static_cast<std::size_t>(snapshot->kv_cache.pages));
   EXPECT_EQ(snapshot->pool->front().holders, 0);
 }
 
@@ -164,7 +164,7 @@ TEST(EngineService, CancelsInLineAndWhileItRuns) {
   EXPECT_EQ(ErrorOf(*runs), Code::kCancelled);
   service.Cancel(*running);  // nothing any more
   const auto snapshot = IdleSnapshot(service);
-  EXPECT_EQ(snapshot->kv_cache.free_blocks, snapshot->kv_cache.blocks);
+  EXPECT_EQ(snapshot->kv_cache.free_pages, snapshot->kv_cache.pages);
 }
 
 TEST(EngineService, ASinkCancelsItsWholeSubmission) {

@@ -204,8 +204,8 @@ constexpr const char* kGuideHead = R"(# Fields of requests
 
 What becomes of each field that clients of this and of other servers send. `null` means that a field is
 not set. The endpoints are chat (`/v1/chat/completions`), completions (`/v1/completions`), responses
-(`/v1/responses`), tokenize and detokenize. A field that is not on this page is ignored, and the request's
-line in the log names it (`ignored=...`). The page is made from `src/server/openai/field_table.cc`:
+(`/v1/responses`), tokenize and detokenize. A field that is not in this file is ignored, and the request's
+line in the log names it (`ignored=...`). The file is made from `src/server/openai/field_table.cc`:
 `KV8_WRITE_GUIDE=1 build/release/tests/unit/server/openai/openai_test --gtest_filter='KnownFields.*'`
 )";
 

@@ -1,4 +1,4 @@
-#include "model/cuda/pass_block.h"
+#include "model/cuda/pass_inputs.h"
 
 #include <algorithm>
 #include <bit>
@@ -20,16 +20,16 @@ std::int32_t PaddedRows(std::int64_t rows) {
   return static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
 }
 
-std::int64_t PassBlock::MaxRows(const ExecutorLimits& limits) {
+std::int64_t PassInputs::MaxRows(const ExecutorLimits& limits) {
   return std::max<std::int64_t>(limits.max_rows, MaxSlices(limits));
 }
 
-PassBlock::Slices PassBlock::TakeSlices(Arena& arena, std::int64_t count) {
+PassInputs::Slices PassInputs::TakeSlices(Arena& arena, std::int64_t count) {
   return {arena.Take<std::int32_t>(count), arena.Take<std::int32_t>(count),
           arena.Take<std::int32_t>(count)};
 }
 
-PassBlock::Arrays PassBlock::Take(Arena& arena, const ExecutorLimits& limits) {
+PassInputs::Arrays PassInputs::Take(Arena& arena, const ExecutorLimits& limits) {
   const std::int64_t rows = MaxRows(limits), slices = MaxSlices(limits);
   const std::int64_t rounds = 1 + limits.drafts;
   return {.ids = arena.Take<std::int32_t>(rows),
@@ -43,34 +43,34 @@ PassBlock::Arrays PassBlock::Take(Arena& arena, const ExecutorLimits& limits) {
           .decode = TakeSlices(arena, rounds * slices),
           .kept = arena.Take<CopyPair>(rounds * slices),
           // The last: only the lines in use are copied.
-          .tables = arena.Take<std::int32_t>(limits.slots * limits.sequence_blocks)};
+          .tables = arena.Take<std::int32_t>(limits.slots * limits.sequence_pages)};
 }
 
-std::int64_t PassBlock::Plan(const ExecutorLimits& limits) {
+std::int64_t PassInputs::Plan(const ExecutorLimits& limits) {
   Arena arena;
   Take(arena, limits);
   return arena.bytes();
 }
 
-Result<PassBlock> PassBlock::Create(Device& device, const ExecutorLimits& limits,
-                                    int block_tokens) {
-  PassBlock block;
-  block.table_stride_ = limits.sequence_blocks;
-  block.max_slices_ = static_cast<std::int32_t>(MaxSlices(limits));
-  block.drafts_ = limits.drafts;
-  block.block_tokens_ = block_tokens;
-  KV8_ASSIGN_OR_RETURN(block.device_memory_, device.Allocate(Plan(limits), "a pass's rows"));
-  KV8_ASSIGN_OR_RETURN(block.host_memory_, device.AllocateHost(Plan(limits), "a pass's rows"));
-  Arena on_device(block.device_memory_.data()), on_host(block.host_memory_.data());
-  block.on_device_ = Take(on_device, limits);
-  block.on_host_ = Take(on_host, limits);
-  KV8_ASSIGN_OR_RETURN(block.sent_, device.CreateEvent());
-  return block;
+Result<PassInputs> PassInputs::Create(Device& device, const ExecutorLimits& limits,
+                                      int selection_block_tokens) {
+  PassInputs inputs;
+  inputs.table_stride_ = limits.sequence_pages;
+  inputs.max_slices_ = static_cast<std::int32_t>(MaxSlices(limits));
+  inputs.drafts_ = limits.drafts;
+  inputs.selection_block_tokens_ = selection_block_tokens;
+  KV8_ASSIGN_OR_RETURN(inputs.device_memory_, device.Allocate(Plan(limits), "a pass's rows"));
+  KV8_ASSIGN_OR_RETURN(inputs.host_memory_, device.AllocateHost(Plan(limits), "a pass's rows"));
+  Arena on_device(inputs.device_memory_.data()), on_host(inputs.host_memory_.data());
+  inputs.on_device_ = Take(on_device, limits);
+  inputs.on_host_ = Take(on_host, limits);
+  KV8_ASSIGN_OR_RETURN(inputs.sent_, device.CreateEvent());
+  return inputs;
 }
 
-Result<PassShape> PassBlock::Upload(DeviceStream& stream, std::span<const TokenId> ids,
-                                    std::span<const SlotRows> items,
-                                    std::span<const std::int64_t> sources) {
+Result<PassShape> PassInputs::Upload(DeviceStream& stream, std::span<const TokenId> ids,
+                                     std::span<const SlotRows> items,
+                                     std::span<const std::int64_t> sources) {
   if (in_flight_) KV8_RETURN_IF_ERROR(sent_.Synchronize());
   PassShape shape;
   WriteRows(ids, items, shape);
@@ -83,7 +83,7 @@ Result<PassShape> PassBlock::Upload(DeviceStream& stream, std::span<const TokenI
   return shape;
 }
 
-Result<PassShape> PassBlock::UploadPadding(DeviceStream& stream) {
+Result<PassShape> PassInputs::UploadPadding(DeviceStream& stream) {
   on_host_.prefill.slot[0] = -1;
   on_host_.prompt_groups[0] = {0, 1};
   prompt_groups_ = 1;
@@ -93,15 +93,15 @@ Result<PassShape> PassBlock::UploadPadding(DeviceStream& stream) {
   return shape;
 }
 
-PassShape PassBlock::DescribePadding(std::int32_t rows, std::int32_t rounds) {
+PassShape PassInputs::DescribePadding(std::int32_t rows, std::int32_t rounds) {
   prompt_groups_ = 0;
   PassShape shape{.rounds = rounds};
   Pad(rows, shape);
   return shape;
 }
 
-void PassBlock::WriteRows(std::span<const TokenId> ids, std::span<const SlotRows> items,
-                          PassShape& shape) {
+void PassInputs::WriteRows(std::span<const TokenId> ids, std::span<const SlotRows> items,
+                           PassShape& shape) {
   std::ranges::copy(ids, on_host_.ids);
   prompt_groups_ = 0;
   std::int32_t row = 0;
@@ -111,16 +111,17 @@ void PassBlock::WriteRows(std::span<const TokenId> ids, std::span<const SlotRows
       on_host_.sequence[row] = item.slot;
       on_host_.position[row] = item.first_position + i;
     }
-    std::ranges::transform(item.blocks, on_host_.tables + item.slot * table_stride_,
-                           [](BlockId block) { return static_cast<std::int32_t>(block); });
-    const std::int64_t complete = (item.first_position + item.rows) / block_tokens_;
-    shape.max_blocks = std::max(shape.max_blocks, static_cast<std::int32_t>(complete));
+    std::ranges::transform(item.pages, on_host_.tables + item.slot * table_stride_,
+                           [](PageId page) { return static_cast<std::int32_t>(page); });
+    const std::int64_t complete = (item.first_position + item.rows) / selection_block_tokens_;
+    shape.max_selection_blocks =
+        std::max(shape.max_selection_blocks, static_cast<std::int32_t>(complete));
   }
   shape.rows = row;
   if (shape.decode_only() && row <= max_slices_) Pad(row, shape);
 }
 
-void PassBlock::WriteSlice(const SlotRows& item, std::int32_t begin, PassShape& shape) {
+void PassInputs::WriteSlice(const SlotRows& item, std::int32_t begin, PassShape& shape) {
   const auto rows = static_cast<std::int32_t>(item.rows);
   const auto write = [&](const Slices& to, std::int32_t at, bool real) {
     to.slot[at] = real ? item.slot : -1;
@@ -142,7 +143,7 @@ void PassBlock::WriteSlice(const SlotRows& item, std::int32_t begin, PassShape& 
 }
 
 /// Aligned in the sequence, so that a row has the same group however its prompt is cut.
-void PassBlock::WriteGroups(const SlotRows& item, std::int32_t begin) {
+void PassInputs::WriteGroups(const SlotRows& item, std::int32_t begin) {
   assert(item.first_position % kPromptGroupRows == 0);
   const auto rows = static_cast<std::int32_t>(item.rows);
   for (std::int32_t i = 0; i < rows; i += kPromptGroupRows) {
@@ -150,7 +151,7 @@ void PassBlock::WriteGroups(const SlotRows& item, std::int32_t begin) {
   }
 }
 
-std::vector<PromptTile> PassBlock::PromptTiles() const {
+std::vector<PromptTile> PassInputs::PromptTiles() const {
   std::vector<PromptTile> tiles;
   for (std::int32_t i = 0; i < prompt_groups_; ++i) {
     const RowGroup& group = on_host_.prompt_groups[i];
@@ -163,7 +164,7 @@ std::vector<PromptTile> PassBlock::PromptTiles() const {
   return tiles;
 }
 
-void PassBlock::WriteDecode(const SlotRows& item, std::int32_t begin, std::int32_t index) {
+void PassInputs::WriteDecode(const SlotRows& item, std::int32_t begin, std::int32_t index) {
   const auto rows = static_cast<std::int32_t>(std::min<std::int64_t>(item.rows, 1 + drafts_));
   for (std::int32_t round = 0; round <= drafts_; ++round) {
     const std::int32_t at = round * max_slices_ + index;
@@ -175,7 +176,7 @@ void PassBlock::WriteDecode(const SlotRows& item, std::int32_t begin, std::int32
 }
 
 /// Rows and slices of nothing, up to a captured shape.
-void PassBlock::Pad(std::int64_t rows, PassShape& shape) {
+void PassInputs::Pad(std::int64_t rows, PassShape& shape) {
   const std::int32_t padded = PaddedRows(rows);
   for (std::int32_t row = shape.rows; row < padded; ++row) {
     on_host_.ids[row] = 0;
@@ -194,7 +195,7 @@ void PassBlock::Pad(std::int64_t rows, PassShape& shape) {
   shape.padded = true;
 }
 
-Result<void> PassBlock::Send(DeviceStream& stream, std::int32_t last_slot) {
+Result<void> PassInputs::Send(DeviceStream& stream, std::int32_t last_slot) {
   const auto before_tables =
       reinterpret_cast<const std::byte*>(on_host_.tables) - host_memory_.data();
   const std::int64_t tables =
@@ -205,31 +206,31 @@ Result<void> PassBlock::Send(DeviceStream& stream, std::int32_t last_slot) {
   return stream.Record(sent_);
 }
 
-RowsView PassBlock::rows(const PassShape& shape) const {
+RowsView PassInputs::rows(const PassShape& shape) const {
   return {on_device_.sequence, on_device_.position, shape.rows};
 }
 
-SlicesView PassBlock::View(const Slices& slices, std::int64_t first, std::int32_t count) {
+SlicesView PassInputs::View(const Slices& slices, std::int64_t first, std::int32_t count) {
   return {slices.slot + first, slices.begin + first, slices.count + first, count};
 }
 
-SlicesView PassBlock::slices(const PassShape& shape) const {
+SlicesView PassInputs::slices(const PassShape& shape) const {
   return View(on_device_.all, 0, shape.slices);
 }
 
-SlicesView PassBlock::prefill(const PassShape& shape) const {
+SlicesView PassInputs::prefill(const PassShape& shape) const {
   return View(on_device_.prefill, 0, shape.prefill_slices);
 }
 
-SlicesView PassBlock::decode(const PassShape& shape, std::int32_t round) const {
+SlicesView PassInputs::decode(const PassShape& shape, std::int32_t round) const {
   return View(on_device_.decode, std::int64_t{round} * max_slices_, shape.decode_slices);
 }
 
-SlicesView PassBlock::verified(const PassShape& shape) const {
+SlicesView PassInputs::verified(const PassShape& shape) const {
   return View(on_device_.verified, 0, shape.decode_slices);
 }
 
-const CopyPair* PassBlock::kept(std::int32_t round) const {
+const CopyPair* PassInputs::kept(std::int32_t round) const {
   return on_device_.kept + std::int64_t{round} * max_slices_;
 }
 

@@ -1,5 +1,5 @@
-// Blocks are handed out once, shared by count, and come back when nobody holds them.
-#include "kvcache/block_pool.h"
+// Pages are handed out once, shared by count, and come back when nobody holds them.
+#include "kvcache/page_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -8,18 +8,18 @@
 namespace kv8::test {
 namespace {
 
-TEST(BlockPool, HandsOutEachBlockOnce) {
-  BlockPool pool(4);
+TEST(PagePool, HandsOutEachPageOnce) {
+  PagePool pool(4);
   const auto a = pool.Allocate(3).value();
   const auto b = pool.Allocate(1).value();
-  std::set<BlockId> all(a.begin(), a.end());
+  std::set<PageId> all(a.begin(), a.end());
   all.insert(b.begin(), b.end());
   EXPECT_EQ(all.size(), 4u);
   EXPECT_EQ(pool.free_count(), 0);
 }
 
-TEST(BlockPool, RefusesWithBothNumbersAndTakesNothing) {
-  BlockPool pool(4);
+TEST(PagePool, RefusesWithBothNumbersAndTakesNothing) {
+  PagePool pool(4);
   const auto refused = pool.Allocate(5);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
@@ -28,16 +28,16 @@ TEST(BlockPool, RefusesWithBothNumbersAndTakesNothing) {
   EXPECT_EQ(pool.free_count(), 4);
 }
 
-TEST(BlockPool, ASharedBlockIsFreeWhenTheLastHolderLetsGo) {
-  BlockPool pool(1);
-  const auto block = pool.Allocate(1).value();
-  pool.Retain(block);
-  EXPECT_EQ(pool.holders(block[0]), 2);
-  pool.Free(block);
+TEST(PagePool, ASharedPageIsFreeWhenTheLastHolderLetsGo) {
+  PagePool pool(1);
+  const auto page = pool.Allocate(1).value();
+  pool.Retain(page);
+  EXPECT_EQ(pool.holders(page[0]), 2);
+  pool.Free(page);
   EXPECT_EQ(pool.free_count(), 0);
-  pool.Free(block);
+  pool.Free(page);
   EXPECT_EQ(pool.free_count(), 1);
-  EXPECT_EQ(pool.holders(block[0]), 0);
+  EXPECT_EQ(pool.holders(page[0]), 0);
 }
 
 }  // namespace

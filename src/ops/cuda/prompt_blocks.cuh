@@ -1,4 +1,5 @@
-// The pages of a group of prompt rows: which they are, whose, and their way through shared memory.
+// The selection blocks of a group of prompt rows: which they are, whose, and their way through
+// shared memory.
 // Why so: docs/kernels/cuda-prompt-attention.md.
 #pragma once
 
@@ -9,7 +10,7 @@ namespace kv8::cuda {
 
 inline constexpr int kWarps = kPromptGroupRows;
 inline constexpr int kThreads = 32 * kWarps;
-inline constexpr int kPagesPerBlock = kTokensPerBlock / kPageTokens;
+inline constexpr int kBlocksPerPage = kPageTokens / kSelectionBlockTokens;
 
 /// The lane, in a register: a compiler short of them reads it anew wherever it is used, and waits.
 class KeptLane {
@@ -52,57 +53,57 @@ struct Barrier {
   }
 };
 
-/// The turn of a token's V: the tokens of two pages are read together, and meet no other's banks
-/// where one of the pages has an even place and one an odd one.
-__device__ __forceinline__ int ValueTurn(int page, int token) {
-  return page % 2 * kPageTokens + token;
+/// The turn of a token's V: the tokens of two blocks are read together, and meet no other's banks
+/// where one of the blocks has an even place and one an odd one.
+__device__ __forceinline__ int ValueTurn(int block, int token) {
+  return block % 2 * kSelectionBlockTokens + token;
 }
 
-/// Where in the ring a page is, and what of it counts.
-struct PagePlace {
+/// Where in the ring a block is, and what of it counts.
+struct BlockPlace {
   enum Kind : unsigned { kZeros, kOpen, kWhole };
   static constexpr unsigned kKinds = 3;  // offsets are multiples of 16
 
   unsigned word;
 
-  __device__ PagePlace(int offset, Kind kind) : word(static_cast<unsigned>(offset) | kind) {}
+  __device__ BlockPlace(int offset, Kind kind) : word(static_cast<unsigned>(offset) | kind) {}
   __device__ __forceinline__ int Offset() const { return static_cast<int>(word & ~kKinds); }
-  /// Tokens that count, where so many of the row's open page do.
+  /// Tokens that count, where so many of the row's open block do.
   __device__ __forceinline__ int Tokens(int open) const {
     const unsigned kind = word & kKinds;
-    return kind == kWhole ? kPageTokens : (kind == kOpen ? open : 0);
+    return kind == kWhole ? kSelectionBlockTokens : (kind == kOpen ? open : 0);
   }
 };
 
-/// Pages of a group: those that any row selects, ascending, then each row's open page.
-struct PageList {
-  std::uint32_t* page;  // in the sequence; after Locate where its K is in the pool, in sides
-  // A byte for each page, bit r: row r attends to it. After Locate a byte for each row of each
-  // eight pages, bit i: it attends to the i-th of them.
+/// Blocks of a group: those that any row selects, ascending, then each row's open block.
+struct BlockList {
+  std::uint32_t* block;  // in the sequence; after Locate where its K is in the pool, in sides
+  // A byte for each block, bit r: row r attends to it. After Locate a byte for each row of each
+  // eight blocks, bit i: it attends to the i-th of them.
   unsigned char* rows;
   int selected, count;
-  unsigned open;  // bit r: row r has an open page
+  unsigned open;  // bit r: row r has an open block
 };
 
-/// A block's work and its shared memory.
-template <PageType kType, int kDim>
+/// A thread block's work and its shared memory.
+template <KvElement kType, int kDim>
 struct Work {
   static constexpr int kRowBytes = kDim * kElementBytes<kType>;
-  static constexpr int kSideBytes = kPageTokens * kRowBytes;
-  static constexpr int kPageBytes = 2 * kSideBytes;
-  static constexpr int kStagePages = PromptStagePages(kDim, kType);
-  static constexpr int kPagesPerWarp = kStagePages / kWarps;  // that a warp copies of a stage
+  static constexpr int kSideBytes = kSelectionBlockTokens * kRowBytes;
+  static constexpr int kBlockBytes = 2 * kSideBytes;
+  static constexpr int kStageBlocks = PromptStageBlocks(kDim, kType);
+  static constexpr int kBlocksPerWarp = kStageBlocks / kWarps;  // that a warp copies of a stage
 
   const SparseAttentionArgs& a;
   const RowGroup group;
   const int warp, kv_head, sequence, stages;
   const KeptLane lane;
-  unsigned char* const ring;  // [stage][page][K|V][token]; before, the map of selected pages
+  unsigned char* const ring;  // [stage][block][K|V][token]; before, the map of selected blocks
   uint4* const scratch;       // of each warp: fragments of queries, then output
   unsigned char* const barriers;
-  PageList list;
-  int* const sums;          // [warps]
-  PagePlace* const queues;  // [warps][kPromptQueuePages]
+  BlockList list;
+  int* const sums;           // [warps]
+  BlockPlace* const queues;  // [warps][kPromptQueueBlocks]
 
   __device__ Work(const PromptAttentionArgs& args, unsigned char* shared)
       : a(args.attention),
@@ -112,17 +113,18 @@ struct Work {
         sequence(a.rows.sequence[group.begin]),
         stages(args.stages),
         ring(shared),
-        scratch(reinterpret_cast<uint4*>(shared + Zeros() + kPageBytes)),
-        barriers(shared + Zeros() + kPageBytes + kWarps * kPromptScratchBytes),
+        scratch(reinterpret_cast<uint4*>(shared + Zeros() + kBlockBytes)),
+        barriers(shared + Zeros() + kBlockBytes + kWarps * kPromptScratchBytes),
         list{reinterpret_cast<std::uint32_t*>(barriers + 16 * kMaxPromptStages),
-             reinterpret_cast<unsigned char*>(list.page + PromptListPages(a.budget_blocks)) +
-                 4 * kWarps * (1 + kPromptQueuePages),
+             reinterpret_cast<unsigned char*>(list.block +
+                                              PromptListBlocks(a.budget_selection_blocks)) +
+                 4 * kWarps * (1 + kPromptQueueBlocks),
              0, 0, 0},
-        sums(reinterpret_cast<int*>(list.page + PromptListPages(a.budget_blocks))),
-        queues(reinterpret_cast<PagePlace*>(sums + kWarps)) {}
+        sums(reinterpret_cast<int*>(list.block + PromptListBlocks(a.budget_selection_blocks))),
+        queues(reinterpret_cast<BlockPlace*>(sums + kWarps)) {}
 
-  /// Where, behind the ring, a page of zeros is.
-  __device__ int Zeros() const { return stages * kStagePages * kPageBytes; }
+  /// Where, behind the ring, a block of zeros is.
+  __device__ int Zeros() const { return stages * kStageBlocks * kBlockBytes; }
 
   /// End when a stage of the ring is there, and when all rows are done with it.
   __device__ Barrier Full(int slot) const {
@@ -134,9 +136,9 @@ struct Work {
   __device__ bool HasRow() const { return warp < group.count; }
   /// Its row, or another where it has none.
   __device__ int RowIndex() const { return group.begin + min(warp, group.count - 1); }
-  /// Tokens of a row's open page.
+  /// Tokens of a row's open block.
   __device__ int OpenTokens(int row) const {
-    return static_cast<int>((a.rows.position[group.begin + row] + 1) % kPageTokens);
+    return static_cast<int>((a.rows.position[group.begin + row] + 1) % kSelectionBlockTokens);
   }
 };
 
@@ -144,26 +146,27 @@ struct Work {
 struct Selection {
   static constexpr int kHeld = 16;
 
-  const std::int32_t* pages;
+  const std::int32_t* blocks;
   int count;
   int held[kHeld];  // its entries 32 i + lane; anything from `count` on
 
-  template <PageType kType, int kDim>
+  template <KvElement kType, int kDim>
   __device__ explicit Selection(const Work<kType, kDim>& w)
-      : pages(w.a.blocks + static_cast<std::int64_t>(w.RowIndex()) * w.a.budget_blocks),
+      : blocks(w.a.blocks + static_cast<std::int64_t>(w.RowIndex()) * w.a.budget_selection_blocks),
         count(w.HasRow() ? w.a.counts[w.RowIndex()] : 0) {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) held[i] = pages[min(32 * i + Lane(), w.a.budget_blocks - 1)];
+    for (int i = 0; i < kHeld; ++i)
+      held[i] = blocks[min(32 * i + Lane(), w.a.budget_selection_blocks - 1)];
   }
 
-  /// Calls mark(page) for each of this lane's.
+  /// Calls mark(block) for each of this lane's.
   template <class Mark>
   __device__ void ForEach(Mark&& mark) const {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
       if (32 * i + Lane() < count) mark(held[i]);
     }
-    for (int i = 32 * kHeld + Lane(); i < count; i += 32) mark(pages[i]);
+    for (int i = 32 * kHeld + Lane(); i < count; i += 32) mark(blocks[i]);
   }
 };
 
@@ -191,17 +194,17 @@ __device__ __forceinline__ unsigned NonzeroBytes(unsigned word) {
   return __vcmpne4(word, 0u) & 0x01010101u;
 }
 
-/// Puts the selected ones of `pages` pages from `first` on at the end of the list. `map` has a byte
-/// for each, in which bit r is row r's.
-template <PageType kType, int kDim>
+/// Puts the selected ones of `blocks` blocks from `first` on at the end of the list. `map` has a
+/// byte for each, in which bit r is row r's.
+template <KvElement kType, int kDim>
 __device__ void Unite(Work<kType, kDim>& w, const Selection& selection, unsigned* map, int first,
-                      int pages) {
-  const int words = (pages + 3) / 4;
+                      int blocks) {
+  const int words = (blocks + 3) / 4;
   for (int i = static_cast<int>(threadIdx.x); i < words; i += kThreads) map[i] = 0;
   __syncthreads();
   selection.ForEach([&](int selected) {
-    const int page = selected - first;
-    if (page >= 0 && page < pages) atomicOr(map + page / 4, 1u << (page % 4 * 8 + w.warp));
+    const int block = selected - first;
+    if (block >= 0 && block < blocks) atomicOr(map + block / 4, 1u << (block % 4 * 8 + w.warp));
   });
   __syncthreads();
   const int share = (words + kThreads - 1) / kThreads * 32;  // of a warp, neighbours
@@ -222,7 +225,7 @@ __device__ void Unite(Work<kType, kDim>& w, const Selection& selection, unsigned
   for (int i = begin; i < end; i += 32) {
     const unsigned word = i + Lane() < end ? map[i + Lane()] : 0;
     at += RankBytes(NonzeroBytes(word), at, [&](int rank, int byte) {
-      w.list.page[rank] = static_cast<std::uint32_t>(first + 4 * (i + Lane()) + byte);
+      w.list.block[rank] = static_cast<std::uint32_t>(first + 4 * (i + Lane()) + byte);
       w.list.rows[rank] = static_cast<unsigned char>(word >> (8 * byte));
     });
   }
@@ -241,21 +244,21 @@ __device__ __forceinline__ std::uint64_t Transposed(std::uint64_t bits) {
   return bits;
 }
 
-/// Says where in the pool the list's pages are, and of each eight which are whose.
-template <PageType kType, int kDim>
+/// Says where in the pool the list's blocks are, and of each eight which are whose.
+template <KvElement kType, int kDim>
 __device__ void Locate(const Work<kType, kDim>& w) {
-  const std::int32_t* const table = w.a.tables.blocks + w.sequence * w.a.tables.stride;
+  const std::int32_t* const table = w.a.tables.pages + w.sequence * w.a.tables.stride;
 #pragma unroll 8
   for (int i = static_cast<int>(threadIdx.x); i < w.list.count; i += kThreads) {
-    const std::uint32_t page = w.list.page[i];
-    const auto block = static_cast<std::uint32_t>(table[page / kPagesPerBlock]);
-    w.list.page[i] = (block * 2 * static_cast<std::uint32_t>(w.a.kv.kv_heads) +
-                      static_cast<std::uint32_t>(w.kv_head)) *
-                         kPagesPerBlock +
-                     page % kPagesPerBlock;
+    const std::uint32_t block = w.list.block[i];
+    const auto page = static_cast<std::uint32_t>(table[block / kBlocksPerPage]);
+    w.list.block[i] = (page * 2 * static_cast<std::uint32_t>(w.a.kv.kv_heads) +
+                       static_cast<std::uint32_t>(w.kv_head)) *
+                          kBlocksPerPage +
+                      block % kBlocksPerPage;
   }
   auto* const eight = reinterpret_cast<std::uint64_t*>(w.list.rows);
-  for (int i = static_cast<int>(threadIdx.x); i < PromptListPages(w.a.budget_blocks) / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < PromptListBlocks(w.a.budget_selection_blocks) / 8;
        i += kThreads) {
     const int absent = 8 - min(max(w.list.count - 8 * i, 0), 8);
     eight[i] = absent == 8 ? 0 : Transposed(eight[i] << (8 * absent) >> (8 * absent));
@@ -263,21 +266,21 @@ __device__ void Locate(const Work<kType, kDim>& w) {
 }
 
 /// Fills the list.
-template <PageType kType, int kDim>
-__device__ void ListPages(Work<kType, kDim>& w, const Selection& selection) {
-  // No row of the group selects a page from here on.
-  const int pages = static_cast<int>(w.a.rows.position[w.group.begin] / kPromptGroupRows + 1) *
-                    (kPromptGroupRows / kPageTokens);
-  const int window = w.Zeros();  // a byte of the ring for each page
-  for (int first = 0; first < pages; first += window) {
-    Unite(w, selection, reinterpret_cast<unsigned*>(w.ring), first, min(window, pages - first));
+template <KvElement kType, int kDim>
+__device__ void ListBlocks(Work<kType, kDim>& w, const Selection& selection) {
+  // No row of the group selects a block from here on.
+  const int blocks = static_cast<int>(w.a.rows.position[w.group.begin] / kPromptGroupRows + 1) *
+                     (kPromptGroupRows / kSelectionBlockTokens);
+  const int window = w.Zeros();  // a byte of the ring for each block
+  for (int first = 0; first < blocks; first += window) {
+    Unite(w, selection, reinterpret_cast<unsigned*>(w.ring), first, min(window, blocks - first));
   }
   const bool open = Lane() < w.group.count && w.OpenTokens(min(Lane(), w.group.count - 1)) != 0;
   w.list.open = __ballot_sync(kFullWarp, open);
   if (Warp() == 0 && open) {
     const int at = w.list.selected + __popc(w.list.open & ((1u << Lane()) - 1));
-    w.list.page[at] =
-        static_cast<std::uint32_t>((w.a.rows.position[w.group.begin + Lane()] + 1) / kPageTokens);
+    w.list.block[at] = static_cast<std::uint32_t>((w.a.rows.position[w.group.begin + Lane()] + 1) /
+                                                  kSelectionBlockTokens);
     w.list.rows[at] = static_cast<unsigned char>(1u << Lane());
   }
   w.list.count = w.list.selected + __popc(w.list.open);
@@ -294,17 +297,17 @@ struct Cursor {
   }
 };
 
-/// Starts to copy a page to a place in this warp's part of a stage. What follows its first `tokens`
-/// tokens becomes zeros.
-template <PageType kType, int kDim>
-__device__ __forceinline__ void StartPage(const Work<kType, kDim>& w, std::uint32_t page,
-                                          unsigned char* to, int tokens) {
+/// Starts to copy a block to a place in this warp's part of a stage. What follows its first
+/// `tokens` tokens becomes zeros.
+template <KvElement kType, int kDim>
+__device__ __forceinline__ void StartBlock(const Work<kType, kDim>& w, std::uint32_t block,
+                                           unsigned char* to, int tokens) {
   using W = Work<kType, kDim>;
   constexpr int kPerRow = W::kRowBytes / 16, kPerSide = W::kSideBytes / 16;
   constexpr int kLanes = Min(kPerSide, 32);  // for a side at a time
   const int lane = w.lane() % kLanes;
-  const unsigned char* const key = w.a.kv.data + std::int64_t{page} * W::kSideBytes + lane * 16;
-  const std::int64_t to_value = std::int64_t{w.a.kv.kv_heads} * kPagesPerBlock * W::kSideBytes;
+  const unsigned char* const key = w.a.kv.data + std::int64_t{block} * W::kSideBytes + lane * 16;
+  const std::int64_t to_value = std::int64_t{w.a.kv.kv_heads} * kBlocksPerPage * W::kSideBytes;
 #pragma unroll
   for (int pass = 0; pass < kLanes / 16; ++pass) {
     const int side = kLanes == 32 ? pass : w.lane() / kLanes;
@@ -321,7 +324,7 @@ __device__ __forceinline__ void StartPage(const Work<kType, kDim>& w, std::uint3
 }
 
 /// Asks for the gates of this warp's row, which its output needs, into the second-level cache.
-template <PageType kType, int kDim>
+template <KvElement kType, int kDim>
 __device__ __forceinline__ void PrefetchGates(const Work<kType, kDim>& w) {
   constexpr int kLineFloats = 32, kLines = kDim / kLineFloats;  // of a head
   const int heads = w.a.query_heads / w.a.kv.kv_heads;
@@ -331,38 +334,38 @@ __device__ __forceinline__ void PrefetchGates(const Work<kType, kDim>& w) {
   }
 }
 
-/// Starts to copy this warp's pages of a stage to their places.
-template <PageType kType, int kDim>
+/// Starts to copy this warp's blocks of a stage to their places.
+template <KvElement kType, int kDim>
 __device__ __forceinline__ void StartStage(const Work<kType, kDim>& w, int stage, int slot) {
   using W = Work<kType, kDim>;
-  const int first = stage * W::kStagePages + w.warp;
-  unsigned char* const to = w.ring + (slot * W::kStagePages + w.warp) * W::kPageBytes;
-  if ((stage + 1) * W::kStagePages <= w.list.selected) {
-    std::uint32_t page[W::kPagesPerWarp];
+  const int first = stage * W::kStageBlocks + w.warp;
+  unsigned char* const to = w.ring + (slot * W::kStageBlocks + w.warp) * W::kBlockBytes;
+  if ((stage + 1) * W::kStageBlocks <= w.list.selected) {
+    std::uint32_t block[W::kBlocksPerWarp];
 #pragma unroll
-    for (int i = 0; i < W::kPagesPerWarp; ++i) page[i] = w.list.page[first + i * kWarps];
+    for (int i = 0; i < W::kBlocksPerWarp; ++i) block[i] = w.list.block[first + i * kWarps];
 #pragma unroll
-    for (int i = 0; i < W::kPagesPerWarp; ++i) {
-      StartPage(w, page[i], to + i * kWarps * W::kPageBytes, kPageTokens);
+    for (int i = 0; i < W::kBlocksPerWarp; ++i) {
+      StartBlock(w, block[i], to + i * kWarps * W::kBlockBytes, kSelectionBlockTokens);
     }
   } else {
-    PrefetchGates(w);  // with the last pages, so that they are there when those are done with
-    for (int i = 0; i < W::kPagesPerWarp; ++i) {
+    PrefetchGates(w);  // with the last blocks, so that they are there when those are done with
+    for (int i = 0; i < W::kBlocksPerWarp; ++i) {
       const int index = first + i * kWarps;
       if (index >= w.list.count) break;
       const int open = index - w.list.selected;
-      const int tokens =
-          open < 0 ? kPageTokens : w.OpenTokens(static_cast<int>(__fns(w.list.open, 0, open + 1)));
-      StartPage(w, w.list.page[index], to + i * kWarps * W::kPageBytes, tokens);
+      const int tokens = open < 0 ? kSelectionBlockTokens
+                                  : w.OpenTokens(static_cast<int>(__fns(w.list.open, 0, open + 1)));
+      StartBlock(w, w.list.block[index], to + i * kWarps * W::kBlockBytes, tokens);
     }
   }
   w.Full(slot).ArriveAfterCopies();
 }
 
-/// Bit i: this warp's row attends to page i of the stage.
-template <PageType kType, int kDim>
-__device__ __forceinline__ unsigned OwnPages(const Work<kType, kDim>& w, int stage) {
-  constexpr int kEights = Work<kType, kDim>::kPagesPerWarp;
+/// Bit i: this warp's row attends to block i of the stage.
+template <KvElement kType, int kDim>
+__device__ __forceinline__ unsigned OwnBlocks(const Work<kType, kDim>& w, int stage) {
+  constexpr int kEights = Work<kType, kDim>::kBlocksPerWarp;
   unsigned own = 0;
 #pragma unroll
   for (int i = 0; i < kEights; ++i) {

@@ -1,11 +1,11 @@
 // Vectors of cache elements: the codecs of src/numeric, several elements at a time and bit for bit.
 // Included once per instruction set.
 
-#if defined(KV8_OPS_CPU_SIMD_PAGES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef KV8_OPS_CPU_SIMD_PAGES_INL_H_
-#undef KV8_OPS_CPU_SIMD_PAGES_INL_H_
+#if defined(KV8_OPS_CPU_SIMD_KV_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KV8_OPS_CPU_SIMD_KV_ELEMENTS_INL_H_
+#undef KV8_OPS_CPU_SIMD_KV_ELEMENTS_INL_H_
 #else
-#define KV8_OPS_CPU_SIMD_PAGES_INL_H_
+#define KV8_OPS_CPU_SIMD_KV_ELEMENTS_INL_H_
 #endif
 
 #include "hwy/highway.h"
@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<D> Fp16ToFloat(D d, V16 codes) {
 
 /// Lanes(d) FP16 or FP32 elements at `from` (any alignment).
 template <KvDType kType, class D>
-HWY_INLINE hn::Vec<D> LoadPage(D d, const std::byte* from) {
+HWY_INLINE hn::Vec<D> LoadKvElements(D d, const std::byte* from) {
   static_assert(kType != KvDType::kE4M3);
   if constexpr (kType == KvDType::kFp32) {
     return hn::LoadU(d, reinterpret_cast<const float*>(from));
@@ -96,7 +96,7 @@ HWY_INLINE void DecodeRun(const std::byte* from, std::int64_t count, float* to) 
   } else {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     for (; i + lanes <= count; i += lanes) {
-      hn::StoreU(LoadPage<kType>(d, from + i * SizeOf(kType)), d, to + i);
+      hn::StoreU(LoadKvElements<kType>(d, from + i * SizeOf(kType)), d, to + i);
     }
   }
   for (; i < count; ++i) to[i] = LoadKvElement(kType, from, i);

@@ -1,4 +1,4 @@
-// What a pass is about, as kernels read it: ids, positions, slices, block tables. Written on the
+// What a pass is about, as kernels read it: ids, positions, slices, page tables. Written on the
 // host and copied in one piece to addresses that never change, so that captured work can read it.
 #pragma once
 
@@ -24,9 +24,9 @@ struct PassShape {
   std::int32_t prefill_slices = 0;
   std::int32_t prefill_rows = 0;  // most of a slice in prefill
   std::int32_t decode_slices = 0;
-  std::int32_t rounds = 0;      // most rows of a slice in decode
-  std::int32_t max_blocks = 0;  // selectable blocks that any row sees, at most
-  bool padded = false;          // few shapes are: such a pass is worth capturing
+  std::int32_t rounds = 0;                // most rows of a slice in decode
+  std::int32_t max_selection_blocks = 0;  // selection blocks that any row sees, at most
+  bool padded = false;                    // few shapes are: such a pass is worth capturing
 
   bool decode_only() const { return prefill_slices == 0; }
   auto operator<=>(const PassShape&) const = default;
@@ -43,13 +43,14 @@ struct PromptTile {
 /// Rows up to the next power of two: how many a captured pass has.
 std::int32_t PaddedRows(std::int64_t rows);
 
-class PassBlock {
+class PassInputs {
  public:
   /// Rows that a pass may have, padding included.
   static std::int64_t MaxRows(const ExecutorLimits& limits);
   /// Device bytes.
   static std::int64_t Plan(const ExecutorLimits& limits);
-  static Result<PassBlock> Create(Device& device, const ExecutorLimits& limits, int block_tokens);
+  static Result<PassInputs> Create(Device& device, const ExecutorLimits& limits,
+                                   int selection_block_tokens);
 
   /// Describes the rows of `items`, those in decode first, and copies that to the device; `sources`
   /// may be empty. A pass of decode alone is padded to a shape that returns.
@@ -63,7 +64,7 @@ class PassBlock {
 
   const std::int32_t* ids() const { return on_device_.ids; }
   RowsView rows(const PassShape& shape) const;
-  BlockTables tables() const { return {on_device_.tables, table_stride_}; }
+  PageTables tables() const { return {on_device_.tables, table_stride_}; }
   const RowGroup* prompt_groups() const { return on_device_.prompt_groups; }
   /// Rows of the pass's prompts, in tiles of at most kAttentionRows rows.
   std::vector<PromptTile> PromptTiles() const;
@@ -93,7 +94,7 @@ class PassBlock {
     std::int32_t* tables;
   };
 
-  PassBlock() = default;
+  PassInputs() = default;
   static Slices TakeSlices(Arena& arena, std::int64_t count);
   static Arrays Take(Arena& arena, const ExecutorLimits& limits);
   static SlicesView View(const Slices& slices, std::int64_t first, std::int32_t count);
@@ -107,7 +108,7 @@ class PassBlock {
   std::int64_t table_stride_ = 0;
   std::int32_t max_slices_ = 0;
   std::int32_t drafts_ = 0;
-  std::int32_t block_tokens_ = 0;
+  std::int32_t selection_block_tokens_ = 0;
   DeviceMemory device_memory_, host_memory_;
   Arrays on_device_{}, on_host_{};
   std::int32_t prompt_groups_ = 0;
