@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Require(config->qsa.query_heads % config->qsa.kv_heads == 0);
   Require(config->gdn.value_heads % config->gdn.key_heads == 0);
   Require(config->qsa.rotary_dim % 2 == 0 && config->qsa.rotary_dim <= config->qsa.index_dim);
-  Require(config->qsa.budget_blocks >= 1 && config->streams > 1);
+  Require(config->qsa.budget_selection_blocks >= 1 && config->streams > 1);
   if (!config->ple) return 0;
   Require(config->eos.has_value() && config->ple->embed_dim % config->ple->heads() == 0);
   for (std::size_t i = 0; i < config->ple->layers.size(); ++i) {
