@@ -6,9 +6,7 @@
 #include <algorithm>
 
 #include "kvcache/layout.h"
-#include "ops/cuda/dense.h"
-#include "ops/cuda/moe.h"
-#include "ops/cuda/ple.h"
+#include "ops/cuda/kernel_limits.h"
 
 namespace kv8 {
 namespace {
@@ -67,10 +65,8 @@ std::int64_t PleEmbedDim(Spec s) {
 std::int64_t Ngram(Spec s) {
   return s.ple ? s.ple->ngram_size : -1;
 }
-/// Values that the parts of the low-rank products take beside W: at most 1 of it.
 std::int64_t HyperPartsOfWidth(Spec s) {
-  return (cuda::kHyperSplits * (std::int64_t{s.lowrank} + s.streams) + s.stream_width() - 1) /
-         s.stream_width();
+  return cuda::HyperPartsOfWidth(s.lowrank, s.streams, s.stream_width());
 }
 
 /// Tokens of a selection block that the ring of raw index keys can complete, with the rows of a
@@ -78,48 +74,32 @@ std::int64_t HyperPartsOfWidth(Spec s) {
 constexpr std::int64_t kMaxBlockTokens = kIndexRingTokens / 2;
 
 constexpr Limit kCpuLimits[] = {
-    {.op = "index_store",
-     .field = "indexer_compress_ratio",
-     .value = BlockTokens,
-     .max = kMaxBlockTokens},
+    {"index_store", "indexer_compress_ratio", BlockTokens, {.max = kMaxBlockTokens}},
 };
 
-constexpr std::int64_t kPiece = 32;  // columns that a product reads at a time
-
 constexpr Limit kCudaLimits[] = {
-    {.op = "linear", .field = "hidden_size", .value = Hidden, .multiple_of = kPiece},
-    {.op = "hyper_mix", .field = "hc_count", .value = Streams, .one_of = {cuda::kHyperStreams}},
-    {.op = "hyper_mix", .field = "hc_lowrank", .value = LowRank, .multiple_of = kPiece},
-    {.op = "hyper_mix",
-     .field = "8 * (hc_lowrank + hc_count) / (hc_count * hidden_size)",
-     .value = HyperPartsOfWidth,
-     .max = 1},
-    {.op = "gdn", .field = "linear_conv_kernel_dim", .value = ConvKernel, .one_of = {4}},
-    {.op = "gdn", .field = "linear_key_head_dim", .value = KeyDim, .one_of = {32, 128}},
-    {.op = "gdn",
-     .field = "linear_value_head_dim / linear_key_head_dim",
-     .value = WidthRatio,
-     .one_of = {1}},
-    {.op = "attention", .field = "head_dim", .value = HeadDim, .one_of = {64, 128, 256}},
-    {.op = "attention",
-     .field = "num_attention_heads / num_key_value_heads",
-     .value = QueryHeadsPerKvHead,
-     .max = 16},
-    {.op = "select_blocks", .field = "indexer_head_dim", .value = IndexDim, .one_of = {64, 128}},
-    {.op = "select_blocks", .field = "indexer_n_heads", .value = IndexHeads, .max = 4},
-    {.op = "select_blocks", .field = "indexer_compress_ratio", .value = BlockTokens, .one_of = {4}},
-    {.op = "moe", .field = "num_experts", .value = Experts, .max = cuda::kMaxExperts},
-    {.op = "moe",
-     .field = "num_experts_per_tok",
-     .value = ExpertsPerToken,
-     .max = cuda::kMaxExpertsPerToken},
-    {.op = "moe", .field = "moe_intermediate_size", .value = ExpertDim, .multiple_of = kPiece},
-    {.op = "moe",
-     .field = "shared_expert_intermediate_size",
-     .value = SharedExpertDim,
-     .multiple_of = kPiece},
-    {.op = "ple", .field = "ple_embed_dim", .value = PleEmbedDim, .multiple_of = kPiece},
-    {.op = "ple", .field = "ngram_size", .value = Ngram, .max = cuda::kMaxNgram},
+    {"linear", "hidden_size", Hidden, cuda::kInnerDims},
+    {"hyper_mix", "hc_count", Streams, cuda::kStreamCounts},
+    {"hyper_mix", "hc_lowrank", LowRank, cuda::kInnerDims},
+    {"hyper_mix",
+     "8 * (hc_lowrank + hc_count) / (hc_count * hidden_size)",
+     HyperPartsOfWidth,
+     {.max = 1}},
+    {"gdn", "linear_conv_kernel_dim", ConvKernel, cuda::kConvKernels},
+    {"gdn", "linear_key_head_dim", KeyDim, cuda::kGdnDims},
+    {"gdn", "linear_value_head_dim / linear_key_head_dim", WidthRatio, {.one_of = {1}}},
+    {"attention", "head_dim", HeadDim, cuda::kHeadDims},
+    {"attention", "num_attention_heads / num_key_value_heads", QueryHeadsPerKvHead,
+     cuda::kHeadsPerKvHead},
+    {"select_blocks", "indexer_head_dim", IndexDim, cuda::kIndexDims},
+    {"select_blocks", "indexer_n_heads", IndexHeads, cuda::kIndexHeadCounts},
+    {"select_blocks", "indexer_compress_ratio", BlockTokens, cuda::kSelectionBlocks},
+    {"moe", "num_experts", Experts, cuda::kExpertCounts},
+    {"moe", "num_experts_per_tok", ExpertsPerToken, cuda::kExpertsPerToken},
+    {"moe", "moe_intermediate_size", ExpertDim, cuda::kInnerDims},
+    {"moe", "shared_expert_intermediate_size", SharedExpertDim, cuda::kInnerDims},
+    {"ple", "ple_embed_dim", PleEmbedDim, cuda::kInnerDims},
+    {"ple", "ngram_size", Ngram, cuda::kNgramSizes},
 };
 
 std::string_view DeviceName(DeviceKind device) {
@@ -128,17 +108,20 @@ std::string_view DeviceName(DeviceKind device) {
 
 }  // namespace
 
-bool Limit::Holds(std::int64_t got) const {
+bool Values::Hold(std::int64_t got) const {
   if (one_of[0] != 0) return std::ranges::count(one_of, got) > 0;
   return got >= min && got <= max && got % multiple_of == 0;
 }
 
-std::string Limit::Text() const {
+std::string Values::Text() const {
   if (one_of[0] != 0) {
     const auto end = std::ranges::find(one_of, 0);
     return fmt::format("{}", fmt::join(one_of.begin(), end, ", "));
   }
-  if (multiple_of != 1) return fmt::format("multiples of {}", multiple_of);
+  if (multiple_of != 1) {
+    return fmt::format("multiples of {}{}", multiple_of,
+                       max == INT32_MAX ? "" : fmt::format(" up to {}", max));
+  }
   return max == min ? fmt::format("{}", min) : fmt::format("{} to {}", min, max);
 }
 
@@ -150,10 +133,10 @@ std::span<const Limit> LimitsOf(DeviceKind device) {
 Result<void> CheckLimits(const ModelSpec& spec, DeviceKind device) {
   for (const Limit& limit : LimitsOf(device)) {
     const std::int64_t got = limit.value(spec);
-    if (got < 0 || limit.Holds(got)) continue;
+    if (got < 0 || limit.has.Hold(got)) continue;
     return Error{Code::kUnsupported,
                  fmt::format("{} is {}; {} on {} has {}", limit.field, got, limit.op,
-                             DeviceName(device), limit.Text()),
+                             DeviceName(device), limit.has.Text()),
                  "config.json",
                  device == DeviceKind::kCuda ? "run this model with --device cpu"
                                              : "use a checkpoint whose dimensions kv8 has"};
@@ -172,7 +155,7 @@ std::string LimitsDocument() {
     text += fmt::format("\n## {}\n\n| op | field | has |\n| --- | --- | --- |\n",
                         device == DeviceKind::kCuda ? "NVIDIA GPUs" : "CPU");
     for (const Limit& limit : LimitsOf(device)) {
-      text += fmt::format("| {} | `{}` | {} |\n", limit.op, limit.field, limit.Text());
+      text += fmt::format("| {} | `{}` | {} |\n", limit.op, limit.field, limit.has.Text());
     }
   }
   return text +

@@ -1,5 +1,5 @@
-// What the ops of each device can do: one table, checked when a model is loaded. No op reads memory
-// on the strength of a comment.
+// What the ops of each device can do: one table, checked when a model is loaded, so that no op
+// relies on a limit that only a comment states.
 #pragma once
 
 #include <array>
@@ -14,19 +14,24 @@
 
 namespace kv8 {
 
-/// What one op has for one field of a configuration.
-struct Limit {
-  std::string_view op;
-  std::string_view field;                   // of config.json, or what is computed from fields
-  std::int64_t (*value)(const ModelSpec&);  // -1 where the model has no such part
+/// The values of a dimension that an op has code for.
+struct Values {
   std::int64_t min = 1;
   std::int64_t max = INT32_MAX;
   std::int64_t multiple_of = 1;
   std::array<std::int64_t, 3> one_of = {};  // unless the first is 0: no other value
 
-  bool Holds(std::int64_t got) const;
-  /// "1 to 4", "multiples of 32", "64, 128": for messages and the document.
+  bool Hold(std::int64_t got) const;
+  /// "1 to 4", "multiples of 32", "64, 128" and the like: for messages and the document.
   std::string Text() const;
+};
+
+/// What one op has for one field of a configuration.
+struct Limit {
+  std::string_view op;
+  std::string_view field;                   // of config.json, or what is computed from fields
+  std::int64_t (*value)(const ModelSpec&);  // -1 where the model has no such part
+  Values has;
 };
 
 /// All limits of a device.

@@ -1,12 +1,12 @@
 #include "ops/cuda/cuda_ops.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 #include "base/checked.h"
 #include "kvcache/layout.h"
 #include "numeric/log_histogram.h"
 #include "ops/cuda/device_code.h"
-#include "ops/cuda/no_kernel.h"
+#include "ops/cuda/kernel_limits.h"
 
 namespace kv8::cuda {
 namespace {
@@ -19,12 +19,6 @@ static_assert(kMagnitudeBins == LogHistogram::kBins &&
 static_assert(kPageTokens == kv8::kPageTokens && kRingTokens == kIndexRingTokens);
 
 constexpr int kMaxHeadDim = 256;
-
-/// `got` is not among what the kernels have.
-Error NoKernel(std::string_view op, std::string_view dimension, std::int64_t got,
-               std::string_view have) {
-  return cuda::NoKernel(op, fmt::format("{} is {}, the GPU has {}", dimension, got, have));
-}
 
 /// The image of `code` that runs on `architecture`.
 std::span<const std::byte> ChooseImage(const DeviceCode& code, int architecture,
@@ -97,15 +91,11 @@ Result<void> CudaOps::KvObserve(DeviceStream& stream, const KvObserveArgs& args)
 Result<void> CudaOps::QsaStore(DeviceStream& stream, const QsaStoreArgs& args) const {
   constexpr int kWarps = 4;
   constexpr std::string_view kOp = "qsa_store";
-  const auto fits = [](int dim) { return dim > 0 && dim % 16 == 0 && dim <= kMaxHeadDim; };
-  if (!fits(args.kv.head_dim) || !fits(args.index.index_dim)) {
-    return NoKernel(kOp, "head_dim or index_dim",
-                    fits(args.kv.head_dim) ? args.index.index_dim : args.kv.head_dim,
-                    "multiples of 16 up to 256");
-  }
-  if (args.rotary_dim > args.kv.head_dim || args.rotary_dim > args.index.index_dim) {
-    return NoKernel(kOp, "rotary_dim", args.rotary_dim, "at most head_dim and index_dim");
-  }
+  constexpr Values kDims{.max = kMaxHeadDim, .multiple_of = 16};
+  KV8_RETURN_IF_ERROR(Check(kOp, "head_dim", args.kv.head_dim, kDims));
+  KV8_RETURN_IF_ERROR(Check(kOp, "index_dim", args.index.index_dim, kDims));
+  const std::int64_t narrower = std::min(args.kv.head_dim, args.index.index_dim);
+  KV8_RETURN_IF_ERROR(Check(kOp, "rotary_dim", args.rotary_dim, {.min = 0, .max = narrower}));
   const int heads = args.query_heads + 2 * args.kv.kv_heads + args.index_heads + 1;
   return stream.Launch(
       Get(KernelId::kQsaStore),
@@ -114,13 +104,10 @@ Result<void> CudaOps::QsaStore(DeviceStream& stream, const QsaStoreArgs& args) c
 
 Result<void> CudaOps::SelectBlocks(DeviceStream& stream, SelectBlocksArgs args) const {
   constexpr std::string_view kOp = "select_blocks";
-  if (args.index.index_dim != 64 && args.index.index_dim != 128) {
-    return NoKernel(kOp, "index_dim", args.index.index_dim, "64 and 128");
-  }
-  if (args.selection_block_tokens != kSelectionBlockTokens) {
-    return NoKernel(kOp, "selection_block_tokens", args.selection_block_tokens, "4");
-  }
-  if (args.index_heads > 4) return NoKernel(kOp, "index_heads", args.index_heads, "at most 4");
+  KV8_RETURN_IF_ERROR(Check(kOp, "index_dim", args.index.index_dim, kIndexDims));
+  KV8_RETURN_IF_ERROR(
+      Check(kOp, "selection_block_tokens", args.selection_block_tokens, kSelectionBlocks));
+  KV8_RETURN_IF_ERROR(Check(kOp, "index_heads", args.index_heads, kIndexHeadCounts));
   if (args.max_selection_blocks > args.budget_selection_blocks) {
     const KernelId scores =
         args.index.index_dim == 64 ? KernelId::kIndexScores64 : KernelId::kIndexScores128;
@@ -147,16 +134,11 @@ struct AttentionKernels {
 Result<KernelId> ChooseAttention(const SparseAttentionArgs& args, const AttentionKernels& kernels) {
   constexpr std::string_view kOp = "sparse_attention";
   const int dim = args.kv.head_dim;
-  if (dim != 64 && dim != 128 && dim != 256) {
-    return NoKernel(kOp, "head_dim", dim, "64, 128 and 256");
-  }
-  if (args.selection_block_tokens != kSelectionBlockTokens) {
-    return NoKernel(kOp, "selection_block_tokens", args.selection_block_tokens, "4");
-  }
-  if (args.query_heads > 16 * args.kv.kv_heads) {
-    return NoKernel(kOp, "query heads per K/V head", args.query_heads / args.kv.kv_heads,
-                    "at most 16");
-  }
+  KV8_RETURN_IF_ERROR(Check(kOp, "head_dim", dim, kHeadDims));
+  KV8_RETURN_IF_ERROR(
+      Check(kOp, "selection_block_tokens", args.selection_block_tokens, kSelectionBlocks));
+  KV8_RETURN_IF_ERROR(Check(kOp, "query heads per K/V head",
+                            CeilDiv(args.query_heads, args.kv.kv_heads), kHeadsPerKvHead));
   return dim == 64 ? kernels.by_64 : dim == 128 ? kernels.by_128 : kernels.by_256;
 }
 
@@ -179,7 +161,7 @@ Result<void> CudaOps::SparseAttention(DeviceStream& stream, const SparseAttentio
       &args);
 }
 
-/// Where a device lacks what the kernel takes, rows go alone.
+/// Where a device has too little for the kernel, rows are computed one by one.
 Result<void> CudaOps::PromptAttention(DeviceStream& stream, PromptAttentionArgs args) const {
   constexpr AttentionKernels kFp16{KernelId::kPromptFp16d64, KernelId::kPromptFp16d128,
                                    KernelId::kPromptFp16d256};
@@ -202,9 +184,8 @@ Result<void> CudaOps::PromptAttention(DeviceStream& stream, PromptAttentionArgs 
 
 Result<void> CudaOps::GdnConvolve(DeviceStream& stream, const GdnArgs& args) const {
   const int dim = args.key_dim;
-  if (args.value_dim != dim || (dim != 32 && dim != 128)) {
-    return NoKernel("gdn", "key_dim or value_dim", dim, "32 and 128, both alike");
-  }
+  KV8_RETURN_IF_ERROR(Check("gdn", "key_dim", dim, kGdnDims));
+  KV8_RETURN_IF_ERROR(Check("gdn", "value_dim", args.value_dim, {.one_of = {dim}}));
   const int heads = 2 * args.key_heads + args.value_heads;
   const std::int64_t slices = args.slices.count;
   KV8_RETURN_IF_ERROR(stream.Launch(Get(dim == 32 ? KernelId::kGdnConv32 : KernelId::kGdnConv128),

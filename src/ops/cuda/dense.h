@@ -30,6 +30,13 @@ inline constexpr std::int32_t kHyperStreams = 4;
 /// of weights would leave most of a GPU idle.
 inline constexpr std::int32_t kHyperSplits = 8;
 
+/// How many times W = `width` values the parts of the low-rank products take; there is room for
+/// one.
+inline constexpr std::int64_t HyperPartsOfWidth(std::int64_t lowrank, std::int64_t streams,
+                                                std::int64_t width) {
+  return (kHyperSplits * (lowrank + streams) + width - 1) / width;
+}
+
 /// The contracts of ops/hyper_connection.h together: first HyperCombineFn of the step before,
 /// unless y is null; then HyperMixFn. Four kernels: combine and norm, down and inject in parts,
 /// their sums with the activations, up and the mean over streams.

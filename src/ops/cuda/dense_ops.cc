@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "ops/cuda/cuda_ops.h"
-#include "ops/cuda/no_kernel.h"
+#include "ops/cuda/kernel_limits.h"
 
 namespace kv8::cuda {
 namespace {
@@ -25,8 +25,7 @@ constexpr std::int64_t kFewestTileThreadBlocks = 80;
 constexpr std::int64_t kManyThreadBlocks = 512;
 
 Result<void> CheckInner(std::string_view op, std::int64_t inner) {
-  if (inner > 0 && inner % 32 == 0) return {};
-  return NoKernel(op, fmt::format("the inner dimension is {}, the GPU has multiples of 32", inner));
+  return Check(op, "the inner dimension", inner, kInnerDims);
 }
 
 Result<void> CheckFormats(std::string_view op, WeightFormat format, std::span<const Weight> all) {
@@ -133,11 +132,10 @@ Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) c
   const auto low = static_cast<std::int32_t>(args.down.rows);
   KV8_RETURN_IF_ERROR(CheckInner(kOp, low));
   KV8_RETURN_IF_ERROR(CheckFormats(kOp, args.down.format, {&args.up, 1}));
-  if (args.stream_count != kHyperStreams || args.hidden % 8 != 0 ||
-      kHyperSplits * (low + kHyperStreams) > width) {
-    return NoKernel(kOp, fmt::format("{} streams of {} and {} low-rank values, the GPU has {} "
-                                     "streams of multiples of 8 and up to {} values",
-                                     args.stream_count, args.hidden, low, kHyperStreams,
+  KV8_RETURN_IF_ERROR(Check(kOp, "the number of streams", args.stream_count, kStreamCounts));
+  KV8_RETURN_IF_ERROR(Check(kOp, "the width of a stream", args.hidden, {.multiple_of = 8}));
+  if (HyperPartsOfWidth(low, args.stream_count, width) > 1) {
+    return NoKernel(kOp, fmt::format("the low rank is {}, the GPU has up to {}", low,
                                      width / kHyperSplits - kHyperStreams));
   }
   HyperMixArgs mix = args;
@@ -173,10 +171,7 @@ Result<void> CudaOps::HyperCombine(DeviceStream& stream, const HyperCombineArgs&
 
 Result<void> CudaOps::Ple(DeviceStream& stream, const PleArgs& args) const {
   constexpr std::string_view kOp = "ple";
-  if (args.ngram_size > kMaxNgram) {
-    return NoKernel(
-        kOp, fmt::format("ngram_size is {}, the GPU has up to {}", args.ngram_size, kMaxNgram));
-  }
+  KV8_RETURN_IF_ERROR(Check(kOp, "ngram_size", args.ngram_size, kNgramSizes));
   const std::int32_t width = args.streams * args.hidden, inner = args.heads * args.head_dim;
   const std::int64_t rows = args.rows.count, slices = args.slices.count;
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kPleLookup),
@@ -216,12 +211,10 @@ Result<void> CudaOps::CheckMoe(const MoeArgs& args) const {
   for (const std::int64_t inner : {args.hidden, args.expert_dim, args.shared_dim}) {
     KV8_RETURN_IF_ERROR(CheckInner(kOp, inner));
   }
-  if (args.experts > kMaxExperts || args.experts_per_token > kMaxExpertsPerToken ||
-      args.experts_per_token > args.experts) {
-    return NoKernel(
-        kOp, fmt::format("{} of {} experts per token, the GPU has up to {} of {}",
-                         args.experts_per_token, args.experts, kMaxExpertsPerToken, kMaxExperts));
-  }
+  const std::int64_t chosen = args.experts_per_token;
+  KV8_RETURN_IF_ERROR(Check(kOp, "the number of experts", args.experts, kExpertCounts));
+  KV8_RETURN_IF_ERROR(Check(kOp, "experts per token", chosen, kExpertsPerToken));
+  KV8_RETURN_IF_ERROR(Check(kOp, "experts per token", chosen, {.max = args.experts}));
   return CheckFormats(kOp, args.router.format,
                       std::array{args.gate_up.first, args.down.first, args.shared_gate_proj,
                                  args.shared_up_proj, args.shared_down_proj, args.shared_gate});

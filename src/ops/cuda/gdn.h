@@ -13,6 +13,7 @@ struct SlicesView {
   std::int32_t count;             // S
 };
 
+inline constexpr std::int32_t kGdnConvKernel = 4;
 /// Rows of one slice that the convolution takes at a time; longer slices need kv8_gdn_conv_state
 /// after it, because their first rows read what their last rows replace.
 inline constexpr std::int32_t kGdnConvRows = 64;
@@ -34,7 +35,7 @@ inline constexpr std::int64_t GdnChunkFloats(std::int64_t rows, std::int64_t sli
 /// The contract of ops/gdn.h, in its two forms over the same arguments.
 ///
 /// Shapes   C = 2 key_heads key_dim + value_heads value_dim
-/// Limits   conv_kernel 4; key_dim = value_dim = 32 or 128
+/// Limits   conv_kernel kGdnConvKernel; key_dim = value_dim = 32 or 128
 /// Numbers  FP32 throughout, the prefill form's products as MmaFp32 has them; sums in an order that
 ///          depends on nothing but the dimensions and a row's place in its chunk
 /// Effects  convolved, conv_state, state, out. The recurrence (Gdn) serves decode and verification;

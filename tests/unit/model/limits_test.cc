@@ -61,16 +61,17 @@ const std::map<std::string_view, Move> kMoves = {
 /// Values just beyond a limit.
 std::vector<std::int64_t> Beyond(const Limit& limit) {
   std::vector<std::int64_t> values;
-  if (limit.one_of[0] != 0) {
-    for (const std::int64_t value : limit.one_of) {
+  if (limit.has.one_of[0] != 0) {
+    for (const std::int64_t value : limit.has.one_of) {
       for (const std::int64_t near : {value - 1, value + 1}) {
-        if (value > 0 && near >= 0 && !limit.Holds(near)) values.push_back(near);
+        if (value > 0 && near >= 0 && !limit.has.Hold(near)) values.push_back(near);
       }
     }
     return values;
   }
-  if (limit.max < INT32_MAX) values.push_back(limit.max + 1);
-  if (limit.multiple_of > 1) values.push_back(limit.multiple_of + limit.multiple_of / 2);
+  if (limit.has.max < INT32_MAX) values.push_back(limit.has.max + 1);
+  if (limit.has.multiple_of > 1)
+    values.push_back(limit.has.multiple_of + limit.has.multiple_of / 2);
   return values;
 }
 
@@ -91,12 +92,12 @@ TEST(Limits, EveryFieldBeyondItsLimitIsRefusedByName) {
         ModelSpec spec = test::ReleasedSpec();
         kMoves.at(limit.field)(spec, value);
         const std::int64_t got = limit.value(spec);
-        EXPECT_FALSE(limit.Holds(got)) << limit.field << " " << got;
+        EXPECT_FALSE(limit.has.Hold(got)) << limit.field << " " << got;
         const Result<void> checked = CheckLimits(spec, device);
         ASSERT_FALSE(checked.ok()) << limit.field << " " << value;
         EXPECT_EQ(checked.error().code, Code::kUnsupported);
         EXPECT_THAT(checked.error().what, HasSubstr(fmt::format("{} is {}; ", limit.field, got)));
-        EXPECT_THAT(checked.error().what, HasSubstr("has " + limit.Text()));
+        EXPECT_THAT(checked.error().what, HasSubstr("has " + limit.has.Text()));
         EXPECT_FALSE(checked.error().remedy.empty());
       }
     }

@@ -187,7 +187,7 @@ TEST_F(CudaSparseAttention, UnknownDimensionsAreRefusedByName) {
   const Result<void> refused = ops().SparseAttention(stream(), args);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
-  EXPECT_EQ(refused.error().what, "head_dim is 80, the GPU has 64, 128 and 256");
+  EXPECT_EQ(refused.error().what, "head_dim is 80, the GPU has 64, 128, 256");
 }
 
 }  // namespace
