@@ -9,7 +9,8 @@ namespace kv8::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kBins = 2048;  // of shared memory; a digit has 11 bits
+constexpr int kDigitBits = 11;
+constexpr int kBins = 1 << kDigitBits;  // of shared memory: one for each value of a digit
 constexpr int kBinsPerThread = kBins / kThreads;
 
 using Weight = unsigned long long;
@@ -272,24 +273,43 @@ __device__ void EachCandidate(const Row& row, unsigned candidates, Function&& wo
   }
 }
 
+/// What tells the tokens of one bin apart, the highest digit first: the distance below its bin,
+/// then the key's logit, then its token. A digit is bits [shift, shift + bits) of the key or
+/// distance.
+struct Digits {
+  bool of_key[8] = {};
+  int shift[8] = {}, bits[8] = {};
+  int count = 0;
+
+  constexpr Digits() {
+    Cut(false, kBinBits, 0);
+    Cut(true, 64, 32);
+    Cut(true, kVocabBits, 0);
+  }
+  constexpr void Cut(bool key, int end, int begin) {
+    while (end > begin) {
+      bits[count] = end - begin < kDigitBits ? end - begin : kDigitBits;
+      end -= bits[count];
+      shift[count] = end;
+      of_key[count++] = key;
+    }
+  }
+};
+
 /// The first token at which the sum reaches `need`: which, and the weight of those before it. Digit
 /// by digit, from the bins down to the token's own bits, until one token is left.
 __device__ Found Descend(const Row& row, Shared& shared, unsigned candidates, Need need,
                          Group& group) {
-  constexpr int kDigits = 8;
-  // Of the distance below its bin, then of the logit, then of the token.
-  constexpr bool kOfKey[kDigits] = {false, false, true, true, true, true, true, true};
-  constexpr int kShift[kDigits] = {10, 0, 53, 42, 32, 13, 2, 0};
-  constexpr int kBits[kDigits] = {11, 10, 11, 11, 10, 11, 11, 2};
+  constexpr Digits kDigits;
   row.LoadBins(shared);
   Found found = Find(shared, need);
   group = {~0u << kBinBits, static_cast<unsigned>(found.bin) << kBinBits, 0, 0};
   Amount before = found.before;
-  for (int level = 0; level < kDigits && found.in.count > 1; ++level) {
-    const unsigned mask = (1u << kBits[level]) - 1;
+  for (int level = 0; level < kDigits.count && found.in.count > 1; ++level) {
+    const unsigned mask = (1u << kDigits.bits[level]) - 1;
     const auto digit = [&](Weight key, unsigned distance) {
-      return kOfKey[level] ? static_cast<unsigned>(key >> kShift[level]) & mask
-                           : distance >> kShift[level] & mask;
+      return kDigits.of_key[level] ? static_cast<unsigned>(key >> kDigits.shift[level]) & mask
+                                   : distance >> kDigits.shift[level] & mask;
     };
     shared.bins.Clear();
     EachCandidate(row, candidates, [&](Weight key, unsigned distance) {
@@ -298,12 +318,12 @@ __device__ Found Descend(const Row& row, Shared& shared, unsigned candidates, Ne
     __syncthreads();
     found = Find(shared, {need.by_count, need.amount - need.Of(before)});
     before = before + found.before;
-    if (kOfKey[level]) {
-      group.key_mask |= static_cast<Weight>(mask) << kShift[level];
-      group.key |= static_cast<Weight>(found.bin) << kShift[level];
+    if (kDigits.of_key[level]) {
+      group.key_mask |= static_cast<Weight>(mask) << kDigits.shift[level];
+      group.key |= static_cast<Weight>(found.bin) << kDigits.shift[level];
     } else {
-      group.distance_mask |= mask << kShift[level];
-      group.distance |= static_cast<unsigned>(found.bin) << kShift[level];
+      group.distance_mask |= mask << kDigits.shift[level];
+      group.distance |= static_cast<unsigned>(found.bin) << kDigits.shift[level];
     }
   }
   found.before = before;

@@ -13,6 +13,7 @@ inline constexpr std::int32_t kChoiceBins = kFarthest >> kBinBits;
 inline constexpr std::int32_t kChoicePart = 8192;
 /// Tokens among which a row's last thread block chooses without going through all logits again.
 inline constexpr std::int32_t kMaxListed = 8192;
+inline constexpr int kVocabBits = 24;  // of a token
 
 /// Bins from `first` to `last`; none when last is less.
 struct BinRange {
@@ -40,7 +41,7 @@ struct ChooseTokensArgs {
   const float* logits;  // [T,stride], what Argmax has seen
   std::int64_t stride;
   std::int32_t rows;        // T
-  std::int32_t vocab;       // at most 2^24
+  std::int32_t vocab;       // at most 2^kVocabBits
   const ChoiceRule* rules;  // [T]
   std::uint64_t* weights;   // scratch [T,kChoiceBins]
   std::uint32_t* counts;    // scratch [T,kChoiceBins]

@@ -1,7 +1,9 @@
 // What kernels share: their beginning, warp sums, activations, FP16 and E4M3 conversions.
 //
-// __CUDA_ARCH__ picks the form of an operation, once per operation and here or in mma.cuh; kernels
-// themselves are the same source for every architecture.
+// __CUDA_ARCH__ picks the form of an operation, mostly here or in mma.cuh, and how much work is
+// under way at a time: how far sums are unrolled, whether copies run ahead. One kernel is missing
+// on old architectures: the attention of prompts, whose rows go through decode's there. All others
+// compute the same in the same order everywhere.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,7 +28,7 @@ __device__ __forceinline__ int Warp() {
 /// until what they wrote can be read. Before it a kernel uses its arguments and no memory, and does
 /// not return: a kernel that ended before an earlier one would let the next one go on without that
 /// earlier one's results. scripts/compile_device.py looks for it. Nor is anything that a kernel
-/// wrote read by __ldg, which is for what nobody writes from a kernel's beginning on.
+/// wrote read by __ldg, which is for memory that is not written from a kernel's beginning on.
 __device__ __forceinline__ void AfterEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

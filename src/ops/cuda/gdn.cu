@@ -6,7 +6,7 @@
 namespace kv8::cuda {
 namespace {
 
-constexpr int kHistory = 3;  // conv_kernel - 1
+constexpr int kHistory = kGdnConvKernel - 1;
 
 /// Rows that the convolution takes at once, so that it waits once for their inputs and sums.
 constexpr int kConvAtOnce = 4;
@@ -31,6 +31,54 @@ __device__ void ThreadBlockSums(float (&x)[kConvAtOnce], float (*shared)[kThread
   }
 }
 
+/// One channel of several rows and those before them.
+using ConvWindow = float[kHistory + kConvAtOnce];
+
+/// The next `count` rows, zeros behind them.
+__device__ __forceinline__ void ReadRows(ConvWindow& window, const float* in, std::int64_t channels,
+                                         int count) {
+#pragma unroll
+  for (int i = 0; i < kConvAtOnce; ++i) {
+    window[kHistory + i] = i < count ? in[i * channels] : 0.0f;
+  }
+}
+
+__device__ __forceinline__ void ConvolveRows(float (&out)[kConvAtOnce],
+                                             float (&squares)[kConvAtOnce],
+                                             const float (&taps)[kGdnConvKernel],
+                                             const ConvWindow& window) {
+#pragma unroll
+  for (int i = 0; i < kConvAtOnce; ++i) {
+    out[i] = 0.0f;
+#pragma unroll
+    for (int j = 0; j <= kHistory; ++j) out[i] = fmaf(taps[j], window[i + j], out[i]);
+    out[i] = Silu(out[i]);
+    squares[i] = out[i] * out[i];
+  }
+}
+
+/// x / |x| over the channels of each row's head; a query's also / sqrt(kDim).
+template <int kDim>
+__device__ __forceinline__ void Normalise(float (&x)[kConvAtOnce], float (&squares)[kConvAtOnce],
+                                          float (*shared)[kDim / 32], bool query) {
+  ThreadBlockSums<kDim>(squares, shared);
+#pragma unroll
+  for (int i = 0; i < kConvAtOnce; ++i) {
+    const float scale = rsqrtf(squares[i] + 1e-6f);
+    x[i] *= query ? scale * rsqrtf(static_cast<float>(kDim)) : scale;
+  }
+}
+
+/// The last of `count` rows become the history.
+__device__ __forceinline__ void KeepHistory(ConvWindow& window, int count) {
+#pragma unroll
+  for (int n = 1; n <= kConvAtOnce; ++n) {
+    if (n != count) continue;
+#pragma unroll
+    for (int j = 0; j < kHistory; ++j) window[j] = window[n + j];
+  }
+}
+
 /// One head's channels, one thread each: rows [kGdnConvRows * blockIdx.z, ...) of a slice.
 template <int kDim>
 __device__ void Convolve(const GdnArgs& a) {
@@ -45,7 +93,8 @@ __device__ void Convolve(const GdnArgs& a) {
   const float* const in = a.qkv + slice.begin * channels + channel;
   float* const out = a.convolved + slice.begin * channels + channel;
 
-  float taps[kHistory + 1], window[kHistory + kConvAtOnce];
+  float taps[kGdnConvKernel];
+  ConvWindow window;
 #pragma unroll
   for (int j = 0; j <= kHistory; ++j) taps[j] = a.conv[channel * (kHistory + 1) + j];
 #pragma unroll
@@ -56,37 +105,15 @@ __device__ void Convolve(const GdnArgs& a) {
   const int end = min(first + kGdnConvRows, slice.count);
   for (int row = first; row < end; row += kConvAtOnce) {
     const int count = min(kConvAtOnce, end - row);
-#pragma unroll
-    for (int i = 0; i < kConvAtOnce; ++i) {
-      window[kHistory + i] = i < count ? in[(row + i) * channels] : 0.0f;
-    }
+    ReadRows(window, in + row * channels, channels, count);
     float c[kConvAtOnce], squares[kConvAtOnce];
-#pragma unroll
-    for (int i = 0; i < kConvAtOnce; ++i) {
-      c[i] = 0.0f;
-#pragma unroll
-      for (int j = 0; j <= kHistory; ++j) c[i] = fmaf(taps[j], window[i + j], c[i]);
-      c[i] = Silu(c[i]);
-      squares[i] = c[i] * c[i];
-    }
-    if (head < 2 * a.key_heads) {
-      ThreadBlockSums<kDim>(squares, shared);
-#pragma unroll
-      for (int i = 0; i < kConvAtOnce; ++i) {
-        const float scale = rsqrtf(squares[i] + 1e-6f);
-        c[i] *= head < a.key_heads ? scale * rsqrtf(static_cast<float>(kDim)) : scale;
-      }
-    }
+    ConvolveRows(c, squares, taps, window);
+    if (head < 2 * a.key_heads) Normalise<kDim>(c, squares, shared, head < a.key_heads);
 #pragma unroll
     for (int i = 0; i < kConvAtOnce; ++i) {
       if (i < count) out[(row + i) * channels] = c[i];
     }
-#pragma unroll
-    for (int n = 1; n <= kConvAtOnce; ++n) {  // the last rows become the history
-      if (n != count) continue;
-#pragma unroll
-      for (int j = 0; j < kHistory; ++j) window[j] = window[n + j];
-    }
+    KeepHistory(window, count);
   }
   if (slice.count > kGdnConvRows) return;  // kv8_gdn_conv_state does it
 #pragma unroll

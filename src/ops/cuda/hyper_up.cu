@@ -6,6 +6,17 @@
 namespace kv8::cuda {
 namespace {
 
+/// x of one dimension: gates[8 s] is what the sigmoid of stream s takes.
+__device__ __forceinline__ void WriteMean(const HyperMixArgs& a, const float* gates,
+                                          std::int64_t row, int dim) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int s = 0; s < kHyperStreams; ++s) {
+    sum = fmaf(Sigmoid(gates[8 * s]), a.normed[(row * kHyperStreams + s) * a.hidden + dim], sum);
+  }
+  a.x[row * a.hidden + dim] = sum / static_cast<float>(kHyperStreams);
+}
+
 /// A thread block has eight dimensions of all four streams: tile m's upper half is stream 2 m, its
 /// lower half stream 2 m + 1. Thread blocks: x over dimensions, y over 8 kColumns rows.
 template <WeightFormat kFormat, int kColumns>
@@ -39,16 +50,8 @@ __device__ void HyperUp(const HyperMixArgs& a) {
       shared, [&](int row, int column, float sum) { shared[column * P::kWeightRows + row] = sum; });
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < 8 * P::kRows; i += 32 * kProductWarps) {
-    const int d = i % 8;
-    const std::int64_t row = first + i / 8;
-    if (row >= a.rows) continue;
-    float sum = 0.0f;
-#pragma unroll
-    for (int s = 0; s < kHyperStreams; ++s) {
-      const float gate = shared[i / 8 * P::kWeightRows + 8 * s + d];
-      sum = fmaf(Sigmoid(gate), a.normed[(row * kHyperStreams + s) * a.hidden + dim + d], sum);
-    }
-    a.x[row * a.hidden + dim + d] = sum / static_cast<float>(kHyperStreams);
+    const int row = first + i / 8;
+    if (row < a.rows) WriteMean(a, shared + i / 8 * P::kWeightRows + i % 8, row, dim + i % 8);
   }
 }
 

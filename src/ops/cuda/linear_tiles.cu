@@ -77,7 +77,7 @@ struct Tile {
     int piece = 0;
     for (int step = 0; step < pieces; ++step) {
       WaitForCopies<kStages - 2>();
-      __syncthreads();  // this piece is there, and nobody reads the one before any more
+      __syncthreads();  // this piece is there, and the one before has been read
       Start(step + kStages - 1);
       Multiply(step % kStages);
       if (piece + kProductShares >= pieces) EndShare();

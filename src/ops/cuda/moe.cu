@@ -144,34 +144,42 @@ __device__ void Down(const MoeArgs& a) {
   }
 }
 
+constexpr int kKeysPerLane = kMaxExperts / 32;
+
+/// The expert of the largest key, ties to the lower one, which is no more among them. keys[i] of a
+/// lane is expert lane + 32 i; 0: no such expert, or taken.
+__device__ __forceinline__ int TakeBest(unsigned (&keys)[kKeysPerLane], int experts) {
+  unsigned best = 0;
+  int place = 0;
+#pragma unroll
+  for (int i = 0; i < kKeysPerLane; ++i) {
+    if (32 * i >= experts) break;
+    if (keys[i] > best) best = keys[i], place = i;
+  }
+  const unsigned top = WarpMaximum(best);
+  // The lowest expert is the largest complement.
+  const unsigned own = static_cast<unsigned>(Lane() + 32 * place);
+  const unsigned expert = ~WarpMaximum(best == top ? ~own : 0u);
+  if (expert == own) {
+#pragma unroll
+    for (int i = 0; i < kKeysPerLane; ++i) keys[i] = i == place ? 0u : keys[i];
+  }
+  return static_cast<int>(expert);
+}
+
 /// Routing of one row by one warp: the k largest logits, ties to the lower expert, ascending; their
 /// softmax. `chosen` is the warp's.
 __device__ void RouteRow(const MoeArgs& a, int row, int* chosen) {
-  constexpr int kPerLane = kMaxExperts / 32;
   const float* const logits = a.logits + static_cast<std::int64_t>(row) * a.experts;
-  unsigned keys[kPerLane];  // 0: no such expert, or taken
+  unsigned keys[kKeysPerLane];
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
+  for (int i = 0; i < kKeysPerLane; ++i) {
     const int expert = Lane() + 32 * i;
     keys[i] = expert < a.experts ? LogitKey(logits[expert]) : 0u;
   }
   for (int n = 0; n < a.experts_per_token; ++n) {
-    unsigned best = 0;
-    int place = 0;
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-      if (32 * i >= a.experts) break;
-      if (keys[i] > best) best = keys[i], place = i;
-    }
-    const unsigned top = WarpMaximum(best);
-    // The lowest expert is the largest complement.
-    const unsigned own = static_cast<unsigned>(Lane() + 32 * place);
-    const unsigned expert = ~WarpMaximum(best == top ? ~own : 0u);
-    if (expert == own) {
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) keys[i] = i == place ? 0u : keys[i];
-    }
-    if (Lane() == 0) chosen[n] = static_cast<int>(expert);
+    const int expert = TakeBest(keys, a.experts);
+    if (Lane() == 0) chosen[n] = expert;
   }
   __syncwarp();
   // Lane n has the n-th best; its place is the number of lower experts among the chosen.

@@ -1,6 +1,6 @@
 // Products of stored weights with FP32 activations: what linear and the experts are made of.
 //
-// Whoever computes one, a sum has one order, which depends on the inner dimension alone. Pieces of
+// A sum has one order in every kernel, which depends on the inner dimension alone. Pieces of
 // 32 are dealt to kProductShares shares in turn. Within a share the matrix units add up piece by
 // piece: its steps 0 and 1, of each the upper parts of the activations and then the lower ones,
 // where lane t holds values 8 t + 4 step to 8 t + 4 step + 3 of the piece. The shares are added to

@@ -19,9 +19,8 @@ template <KvElement kType, int kDim>
 __device__ void RunStages(const Work<kType, kDim>& w, const StoredQueries<kType, kDim>& queries,
                           Row<kType, kDim>& row) {
   using W = Work<kType, kDim>;
-  using Queue = BlockQueue<kType, kDim>;
   const int stages = (w.list.count + W::kStageBlocks - 1) / W::kStageBlocks;
-  const int window = min(max(w.stages - 2, 1), Queue::kMaxStages);
+  const int window = min(max(w.stages - 2, 1), BlockQueue<kType, kDim>::kMaxStages);
   const int ahead = window + max((w.stages - window) / 2, 1) - 1;
   Cursor now, seen, next;  // of `stage`, of the end of its window, and of what is copied then
   for (int stage = 0; stage < ahead; ++stage) {
@@ -29,7 +28,7 @@ __device__ void RunStages(const Work<kType, kDim>& w, const StoredQueries<kType,
     next.Advance(w.stages);
   }
   row.Load(w, queries);
-  Queue queue(w);
+  BlockQueue<kType, kDim> queue(w);
   unsigned coming = OwnBlocks(w, 0);  // of the stage that is looked at next: read long before
   const auto look_at = [&](int stage, int place) {
     if (stage >= stages) return;
@@ -84,7 +83,7 @@ __device__ void Attend(const PromptAttentionArgs& args) {
 
 #define KV8_ATTEND(type, dim, args) Attend<KvElement::type, dim>(args)
 #else
-/// Rows go alone there: CudaOps launches nothing of this.
+/// CudaOps computes rows one by one there and launches nothing of this.
 #define KV8_ATTEND(type, dim, args)
 #endif
 

@@ -121,30 +121,36 @@ struct Row {
               *reinterpret_cast<const uint4*>(ring + key_at[n][u] + place[j % 2] + j / 2 * 128);
         }
       }
-      uint2 operands[K::kStepsPerPiece][kDeep][2];
+      ScorePiece(piece, j, scores);
+    }
+  }
+
+  /// scores += q . K in the dimensions of piece j.
+  __device__ __forceinline__ void ScorePiece(const uint4 (&piece)[kDeep][2], int j,
+                                             float (&scores)[kDeep][2][4]) const {
+    uint2 operands[K::kStepsPerPiece][kDeep][2];
 #pragma unroll
-      for (int i = 0; i < K::kStepsPerPiece; ++i) {
+    for (int i = 0; i < K::kStepsPerPiece; ++i) {
 #pragma unroll
-        for (int n = 0; n < kDeep; ++n) {
+      for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
-          for (int u = 0; u < 2; ++u) {
-            uint2& operand = operands[i][n][u];
-            operand = K::Operand(piece[n][u], i);
-            // All conversions before the products: one by one, each product waits for its own.
-            if (kType == KvElement::kE4M3) asm volatile("" : "+r"(operand.x), "+r"(operand.y));
-          }
+        for (int u = 0; u < 2; ++u) {
+          uint2& operand = operands[i][n][u];
+          operand = K::Operand(piece[n][u], i);
+          // All conversions before the products: one by one, each product waits for its own.
+          if (kType == KvElement::kE4M3) asm volatile("" : "+r"(operand.x), "+r"(operand.y));
         }
       }
+    }
 #pragma unroll
-      for (int i = 0; i < K::kStepsPerPiece; ++i) {
-        unsigned fragment[4];
-        Query(j * K::kStepsPerPiece + i, fragment);
+    for (int i = 0; i < K::kStepsPerPiece; ++i) {
+      unsigned fragment[4];
+      Query(j * K::kStepsPerPiece + i, fragment);
 #pragma unroll
-        for (int n = 0; n < kDeep; ++n) {
+      for (int n = 0; n < kDeep; ++n) {
 #pragma unroll
-          for (int u = 0; u < 2; ++u) {
-            MmaFp16(scores[n][u], fragment, operands[i][n][u].x, operands[i][n][u].y);
-          }
+        for (int u = 0; u < 2; ++u) {
+          MmaFp16(scores[n][u], fragment, operands[i][n][u].x, operands[i][n][u].y);
         }
       }
     }

@@ -83,11 +83,66 @@ __device__ __forceinline__ float HeadSum(float high, float low, float scale) {
   return x + __shfl_xor_sync(kFullWarp, x, 8);
 }
 
+/// Keys of several tiles as operands: lane 4 g + t has pieces 4 j + t of key g; zeros past the end.
+template <int kDim>
+struct KeyTiles {
+  static constexpr int kPieces = IndexQuery<kDim>::kPieces;
+  uint4 pieces[kTilesAtOnce][kPieces];
+
+  __device__ __forceinline__ void Load(const uint4* const* pages, int begin, int count) {
+    const int g = Lane() / 4, t = Lane() % 4;
+#pragma unroll
+    for (int n = 0; n < kTilesAtOnce; ++n) {
+      const int key = begin + 8 * n + g;
+#pragma unroll
+      for (int j = 0; j < kPieces; ++j) {
+        pieces[n][j] = make_uint4(0, 0, 0, 0);
+        if (key >= count) continue;
+        pieces[n][j] = pages[key / kKeysPerPage][key % kKeysPerPage * (kDim / 8) + 4 * j + t];
+      }
+    }
+  }
+  /// d = a row's heads times the keys of tile n.
+  __device__ __forceinline__ void Multiply(const unsigned (&fragments)[2 * kPieces][4], int n,
+                                           float (&d)[4]) const {
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+      MmaFp16(d, fragments[2 * j], pieces[n][j].x, pieces[n][j].y);
+      MmaFp16(d, fragments[2 * j + 1], pieces[n][j].z, pieces[n][j].w);
+    }
+  }
+};
+
+/// Scores of this warp's tiles of `count` keys, which lie in `pages`.
+template <int kDim>
+__device__ __forceinline__ void ScoreTiles(const IndexQuery<kDim>& query, const uint4* const* pages,
+                                           int count, float* scores) {
+  const int g = Lane() / 4, t = Lane() % 4;
+  unsigned fragments[2 * IndexQuery<kDim>::kPieces][4];
+#pragma unroll
+  for (int j = 0; j < 2 * IndexQuery<kDim>::kPieces; ++j) query.Read(fragments[j], j);
+  const float scale = query.scale[g % kMaxHeads];
+  for (int begin = Warp() * kTilesAtOnce * 8; begin < count;
+       begin += kScoreWarps * kTilesAtOnce * 8) {
+    KeyTiles<kDim> tiles;
+    tiles.Load(pages, begin, count);
+#pragma unroll
+    for (int n = 0; n < kTilesAtOnce; ++n) {
+      float d[4] = {};
+      tiles.Multiply(fragments, n, d);
+      const float even = HeadSum(d[0], d[2], scale);
+      const float odd = HeadSum(d[1], d[3], scale);
+      const int key = begin + 8 * n + 2 * t;
+      if (g == 0 && key < count) scores[key] = even;
+      if (g == 0 && key + 1 < count) scores[key + 1] = odd;
+    }
+  }
+}
+
 template <int kDim>
 __device__ void Score(const SelectBlocksArgs& a) {
-  using Query = IndexQuery<kDim>;
-  __shared__ const uint4* keys[kMaxScoreKeys / kKeysPerPage];
-  __shared__ __align__(16) Query query;
+  __shared__ const uint4* pages[kMaxScoreKeys / kKeysPerPage];
+  __shared__ __align__(16) IndexQuery<kDim> query;
   const int row = static_cast<int>(blockIdx.y);
   const int sequence = a.rows.sequence[row];
   if (sequence < 0) return;
@@ -97,46 +152,13 @@ __device__ void Score(const SelectBlocksArgs& a) {
   const int count = min(a.keys_per_thread_block, complete - first);
   for (int i = static_cast<int>(threadIdx.x); i * kKeysPerPage < count; i += 32 * kScoreWarps) {
     const std::int64_t page = a.tables.pages[sequence * a.tables.stride + first / kKeysPerPage + i];
-    keys[i] = reinterpret_cast<const uint4*>(a.index.data + page * kKeysPerPage * kDim);
+    pages[i] = reinterpret_cast<const uint4*>(a.index.data + page * kKeysPerPage * kDim);
   }
   query.Stage(a.index_query + static_cast<std::int64_t>(row) * a.index_heads * kDim, a.index_heads,
               Warp());
   __syncthreads();
-
-  const int g = Lane() / 4, t = Lane() % 4;
-  unsigned fragments[2 * Query::kPieces][4];
-#pragma unroll
-  for (int j = 0; j < 2 * Query::kPieces; ++j) query.Read(fragments[j], j);
-  const float scale = query.scale[g % kMaxHeads];
-  float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_selection_blocks + first;
-  for (int begin = Warp() * kTilesAtOnce * 8; begin < count;
-       begin += kScoreWarps * kTilesAtOnce * 8) {
-    uint4 pieces[kTilesAtOnce][Query::kPieces];
-#pragma unroll
-    for (int n = 0; n < kTilesAtOnce; ++n) {
-      const int key = begin + 8 * n + g;
-#pragma unroll
-      for (int j = 0; j < Query::kPieces; ++j) {
-        pieces[n][j] = make_uint4(0, 0, 0, 0);
-        if (key >= count) continue;
-        pieces[n][j] = keys[key / kKeysPerPage][key % kKeysPerPage * (kDim / 8) + 4 * j + t];
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < kTilesAtOnce; ++n) {
-      float d[4] = {};
-#pragma unroll
-      for (int j = 0; j < Query::kPieces; ++j) {
-        MmaFp16(d, fragments[2 * j], pieces[n][j].x, pieces[n][j].y);
-        MmaFp16(d, fragments[2 * j + 1], pieces[n][j].z, pieces[n][j].w);
-      }
-      const float even = HeadSum(d[0], d[2], scale);
-      const float odd = HeadSum(d[1], d[3], scale);
-      const int key = begin + 8 * n + 2 * t;
-      if (g == 0 && key < count) scores[key] = even;
-      if (g == 0 && key + 1 < count) scores[key + 1] = odd;
-    }
-  }
+  ScoreTiles<kDim>(query, pages, count,
+                   a.scores + static_cast<std::int64_t>(row) * a.max_selection_blocks + first);
 }
 
 // ---- choice -----------------------------------------------------------------------------------
@@ -281,9 +303,32 @@ __device__ void FindBin(unsigned wanted, ChoiceShared& s) {
   __syncthreads();
 }
 
-/// Writes the ascending list of all blocks above rank `last`, and of the first `ties` at it.
+/// Where the choice ends: all blocks above `rank` are chosen, and the first `ties` at it. Until the
+/// last digit is found `rank` has the digits so far, and `ties` counts blocks that begin with them.
+struct Edge {
+  unsigned rank, ties;
+};
+
+/// Finds the edge's next digit, bits [kShift, kShift + kBits) of ranks. False when no further digit
+/// is needed: all blocks that begin with these digits are chosen.
+template <int kCopies, int kShift, int kBits>
+__device__ bool Narrow(const float* scores, const unsigned (&held)[kEach], int count, Edge& edge,
+                       ChoiceShared& s) {
+  static_assert(1 << kBits <= kBins);
+  ClearBins<kCopies>(s);
+  CountRanks<kCopies>(scores, held, count, edge.rank, kShift, kBits, s);
+  FindBin<kCopies>(edge.ties, s);
+  edge.rank = edge.rank << kBits | s.bin;
+  edge.ties -= s.above;
+  const bool whole = kShift != 0 && s.within == edge.ties && edge.rank != 0u;
+  __syncthreads();  // what FindBin found is read
+  if (whole) edge = {(edge.rank << kShift) - 1u, 0};
+  return !whole;
+}
+
+/// Writes the ascending list of the chosen blocks.
 __device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], int count,
-                            unsigned last, unsigned ties, std::int32_t* out, ChoiceShared& s) {
+                            const Edge& edge, std::int32_t* out, ChoiceShared& s) {
   unsigned above_before = 0, ties_before = 0;
   for (int base = 0; base < count; base += kAtOnce) {
     const int first = base + kEach * static_cast<int>(threadIdx.x);
@@ -292,7 +337,8 @@ __device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], 
     unsigned own = 0;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      if (first + i < count) own += ranks[i] > last ? 0x10000u : ranks[i] == last ? 1u : 0u;
+      if (first + i < count)
+        own += ranks[i] > edge.rank ? 0x10000u : ranks[i] == edge.rank ? 1u : 0u;
     }
     unsigned total;
     const unsigned before = ThreadBlockScan(own, s, &total) - own;
@@ -300,9 +346,11 @@ __device__ void WriteChoice(const float* scores, const unsigned (&held)[kEach], 
     unsigned ties_here = ties_before + (before & 0xFFFFu);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const bool above = first + i < count && ranks[i] > last;
-      const bool tie = first + i < count && ranks[i] == last;
-      if (above || (tie && ties_here < ties)) out[above_here + min(ties_here, ties)] = first + i;
+      const bool above = first + i < count && ranks[i] > edge.rank;
+      const bool tie = first + i < count && ranks[i] == edge.rank;
+      if (above || (tie && ties_here < edge.ties)) {
+        out[above_here + min(ties_here, edge.ties)] = first + i;
+      }
       above_here += above ? 1u : 0u;
       ties_here += tie ? 1u : 0u;
     }
@@ -339,33 +387,14 @@ extern "C" __global__ void __launch_bounds__(kChoiceThreads)
     return;
   }
   const float* const scores = a.scores + static_cast<std::int64_t>(row) * a.max_selection_blocks;
-  ClearBins<kFirstCopies>(s);
   unsigned held[kEach];
   ReadRanks(held, scores, kEach * static_cast<int>(threadIdx.x), complete);
-  unsigned wanted = static_cast<unsigned>(chosen), prefix = 0;
-  constexpr int kShift[] = {20, 10, 0}, kBits[] = {11, 10, 10};  // ranks have 31 bits
-#pragma unroll
-  for (int pass = 0; pass < 3; ++pass) {
-    if (pass == 0) {
-      CountRanks<kFirstCopies>(scores, held, complete, prefix, kShift[pass], kBits[pass], s);
-      FindBin<kFirstCopies>(wanted, s);
-    } else {
-      ClearBins<kLaterCopies>(s);
-      CountRanks<kLaterCopies>(scores, held, complete, prefix, kShift[pass], kBits[pass], s);
-      FindBin<kLaterCopies>(wanted, s);
-    }
-    prefix = (prefix << kBits[pass]) | s.bin;
-    wanted -= s.above;
-    const bool whole = s.within == wanted && prefix != 0u;
-    __syncthreads();  // what FindBin found is read
-    if (whole &&
-        kShift[pass] != 0) {  // all ranks of the bin are chosen: the rest of them decides nothing
-      prefix = (prefix << kShift[pass]) - 1u;
-      wanted = 0;
-      break;
-    }
+  Edge edge{0, static_cast<unsigned>(chosen)};
+  if (Narrow<kFirstCopies, 20, 11>(scores, held, complete, edge, s) &&  // ranks have 31 bits
+      Narrow<kLaterCopies, 10, 10>(scores, held, complete, edge, s)) {
+    Narrow<kLaterCopies, 0, 10>(scores, held, complete, edge, s);
   }
-  WriteChoice(scores, held, complete, prefix, wanted, out, s);
+  WriteChoice(scores, held, complete, edge, out, s);
 }
 
 }  // namespace kv8::cuda

@@ -375,6 +375,27 @@ struct Running {
   }
 };
 
+/// Scores of the own half of a unit in powers of two; -infinity for tokens past the end.
+__device__ __forceinline__ void ScaleScores(const Split& split, int unit, const float (&factors)[2],
+                                            float (&scores)[2][4]) {
+  const int token = (kUnitBlocks * unit + 4 * Side() + Lane() % 4) * kSelectionBlockTokens;
+#pragma unroll
+  for (int u = 0; u < 2; ++u) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      scores[u][c] =
+          token + 2 * u + c % 2 < split.tokens ? scores[u][c] * factors[c / 2] : -Infinity();
+    }
+  }
+}
+
+/// The two barriers of a unit, for a pair that has one unit fewer than the others.
+__device__ __forceinline__ void KeepStep(int units) {
+  if (units % kPairs == 0 || Pair() < units % kPairs) return;
+  __syncthreads();
+  __syncthreads();
+}
+
 /// All units of this pair of warps.
 template <KvElement kType, int kDim>
 __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Shared<kType, kDim>& s,
@@ -389,7 +410,7 @@ __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Share
   }
   queries.Stage(s, heads);
   __syncthreads();
-  const int g = Lane() / 4, t = Lane() % 4;
+  const int g = Lane() / 4;
   const float factor = ScoreFactor<kType, kDim>(a.kv);
   const float factors[2] = {s.query_scale[g] * factor, s.query_scale[g + 8] * factor};
   for (int unit = Pair(); unit < units; unit += kPairs) {
@@ -400,15 +421,7 @@ __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Share
     K::Multiply(s, scores);
     __syncwarp();  // every lane has read its part
     if constexpr (kRunAhead) K::Start(a, split, s, unit + kPairs);
-    const int token = (kUnitBlocks * unit + 4 * Side() + t) * kSelectionBlockTokens;
-#pragma unroll
-    for (int u = 0; u < 2; ++u) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        scores[u][c] =
-            token + 2 * u + c % 2 < split.tokens ? scores[u][c] * factors[c / 2] : -Infinity();
-      }
-    }
+    ScaleScores(split, unit, factors, scores);
     running.Weigh(s, scores);
     if constexpr (!kRunAhead) V::Start(a, split, s, unit);
     WaitForCopies<1>();
@@ -421,19 +434,50 @@ __device__ void RunUnits(const SparseAttentionArgs& a, const Split& split, Share
     if constexpr (kRunAhead) V::Start(a, split, s, unit + kPairs);
   }
   WaitForCopies<0>();
-  if (units % kPairs != 0 && Pair() >= units % kPairs) {  // one unit fewer: its two barriers
-    __syncthreads();
-    __syncthreads();
+  KeepStep(units);
+}
+
+/// Adds this warp's sums of values, times factor[r] of heads g + 8 r, to s.Out; `first`: sets it.
+template <KvElement kType, int kDim>
+__device__ __forceinline__ void AddToOut(Shared<kType, kDim>& s,
+                                         const Running<kType, kDim>& running,
+                                         const float (&factor)[2], bool first) {
+  using V = Values<kType, kDim>;
+  const int g = Lane() / 4, t = Lane() % 4;
+#pragma unroll
+  for (int tile = 0; tile < V::kPieces * V::kPerPiece; tile += 4) {
+    const int p = tile / V::kPerPiece, e = tile % V::kPerPiece;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int d = Side() * V::kHalf + (8 * p + 2 * t + c % 2) * V::kPerPiece + e;
+      float4* const out = reinterpret_cast<float4*>(s.Out(g + 8 * (c / 2), d));
+      float4 sum = first ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *out;
+      const auto& v = running.values;
+      sum.x = fmaf(v[tile][c], factor[c / 2], sum.x);
+      sum.y = fmaf(v[tile + 1][c], factor[c / 2], sum.y);
+      sum.z = fmaf(v[tile + 2][c], factor[c / 2], sum.z);
+      sum.w = fmaf(v[tile + 3][c], factor[c / 2], sum.w);
+      *out = sum;
+    }
   }
+}
+
+/// The warps' softmax states of one head, to those of warp 0.
+template <KvElement kType, int kDim>
+__device__ __forceinline__ void JoinSoftmax(Shared<kType, kDim>& s, int head) {
+  float top = s.maxima[0][head], sum = s.sums[0][head];
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w) top = fmaxf(top, s.maxima[w][head]), sum += s.sums[w][head];
+  s.maxima[0][head] = top;
+  s.sums[0][head] = sum;
 }
 
 /// Adds up the pairs' results in their order: sums of values to s.Out, the softmax state of head h
 /// to maxima[0][h] and sums[0][h].
 template <KvElement kType, int kDim>
 __device__ void JoinWarps(Shared<kType, kDim>& s, Running<kType, kDim>& running) {
-  using V = Values<kType, kDim>;
   const int g = Lane() / 4, t = Lane() % 4;
-  __syncthreads();  // nobody reads the ring or the maxima as such any more
+  __syncthreads();  // the ring and the maxima are no longer read as such
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     running.sum[r] += __shfl_xor_sync(kFullWarp, running.sum[r], 1);
@@ -452,37 +496,10 @@ __device__ void JoinWarps(Shared<kType, kDim>& s, Running<kType, kDim>& running)
   }
 #pragma unroll
   for (int pair = 0; pair < kPairs; ++pair) {
-    if (Pair() == pair) {
-#pragma unroll
-      for (int p = 0; p < V::kPieces; ++p) {
-#pragma unroll
-        for (int e = 0; e < V::kPerPiece; e += 4) {
-#pragma unroll
-          for (int c = 0; c < 4; ++c) {
-            const int d = Side() * V::kHalf + (8 * p + 2 * t + c % 2) * V::kPerPiece + e;
-            float4* const out = reinterpret_cast<float4*>(s.Out(g + 8 * (c / 2), d));
-            float4 sum = pair == 0 ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *out;
-            const auto& v = running.values;
-            const int tile = p * V::kPerPiece + e;
-            sum.x = fmaf(v[tile][c], factor[c / 2], sum.x);
-            sum.y = fmaf(v[tile + 1][c], factor[c / 2], sum.y);
-            sum.z = fmaf(v[tile + 2][c], factor[c / 2], sum.z);
-            sum.w = fmaf(v[tile + 3][c], factor[c / 2], sum.w);
-            *out = sum;
-          }
-        }
-      }
-    }
+    if (Pair() == pair) AddToOut(s, running, factor, pair == 0);
     __syncthreads();
   }
-  if (threadIdx.x < 16) {
-    const int head = static_cast<int>(threadIdx.x);
-    float top = s.maxima[0][head], sum = s.sums[0][head];
-#pragma unroll
-    for (int w = 1; w < kWarps; ++w) top = fmaxf(top, s.maxima[w][head]), sum += s.sums[w][head];
-    s.maxima[0][head] = top;
-    s.sums[0][head] = sum;
-  }
+  if (threadIdx.x < 16) JoinSoftmax(s, static_cast<int>(threadIdx.x));
   __syncthreads();
 }
 
