@@ -107,6 +107,9 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& defaul
                  "Bytes for the cache; default: what --max-model-len needs")
       ->check(WholeNumberWithin(1, INT64_MAX));
   AddDeviceFlags(app, flags.device);
+  app.add_option("--device-memory", flags.device_memory,
+                 "Bytes of the GPU's memory to take at most; default: all that is free")
+      ->check(WholeNumberWithin(1, INT64_MAX));
   AddLineageFlags(app, flags.accept_lineage, flags.trust_weights);
 }
 
@@ -121,6 +124,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.speculative_tokens = flags.speculative_tokens;
   options.max_model_len = flags.max_model_len > 0 ? flags.max_model_len : needed_tokens;
   options.kv_memory = flags.kv_memory;
+  options.device_memory = flags.device_memory;
   options.max_num_seqs = flags.max_num_seqs;
   options.prefix_cache_memory = flags.prefix_cache_memory;
   options.cache_generated = flags.cache_generated;

@@ -36,6 +36,7 @@ struct EngineFlags {
   int speculative_tokens = 0;
   std::int64_t max_model_len = 0;  // 0: what the request needs
   std::optional<std::int64_t> kv_memory;
+  std::optional<std::int64_t> device_memory;
   int max_num_seqs = 1;
   std::int64_t prefix_cache_memory = 0;
   bool cache_generated = false;
@@ -43,9 +44,9 @@ struct EngineFlags {
   bool trust_weights = false;
 };
 
-/// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory and those of
-/// AddDeviceFlags and AddLineageFlags. `default_length` says what --max-model-len is when it is not
-/// given.
+/// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device-memory
+/// and those of AddDeviceFlags and AddLineageFlags. `default_length` says what --max-model-len is
+/// when it is not given.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length);
 
 /// Declares --accept-lineage and --trust-weights.

@@ -66,6 +66,8 @@ struct EngineOptions {
   /// Implementation of the ops; empty: the first. CPU: "simd", "reference", which is the plain one.
   /// GPU: "native", "sm70", which is the V100's code.
   std::string backend;
+  /// Bytes of the GPU's memory that may be taken; absent: all that is free. With kCuda alone.
+  std::optional<std::int64_t> device_memory;
 };
 
 /// The K/V pools and what was clipped in them.

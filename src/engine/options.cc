@@ -57,8 +57,8 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
   return plan;
 }
 
-/// A verification's rows must fit the window of the n-gram convolution, which is what lets the
-/// state between them be found again.
+/// A verification's rows must fit the window of the n-gram convolution: the states between them
+/// follow from that window.
 Result<void> CheckDrafts(int drafts, const Model& model) {
   const std::optional<PleConfig>& ple = model.spec.ple;
   if (drafts == 0 || !ple || drafts < ple->conv_rows()) return {};
@@ -102,6 +102,10 @@ Result<void> CheckOptions(const EngineOptions& options) {
       CheckFlag(options.speculative_tokens, 0, kMaxSpeculativeTokens, "--speculative-tokens"));
   KV8_RETURN_IF_ERROR(CheckFlag(options.max_num_seqs, 1, kMaxSeqs, "--max-num-seqs"));
   KV8_RETURN_IF_ERROR(CheckFlag(options.threads, 0, kMaxThreads, "--threads"));
+  if (options.device_memory && options.device != DeviceKind::kCuda) {
+    return Error{Code::kInvalidArgument, "the CPU has no memory of its own", "--device-memory",
+                 "leave it out, or give --device cuda too"};
+  }
   if (options.prefix_cache_memory < 0) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.prefix_cache_memory),
                  "--prefix-cache-memory", "use a number of bytes, or 0 for no prefix cache"};
@@ -138,6 +142,7 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
   limits.max_rows = options.prefill_chunk + static_cast<std::int64_t>(options.max_num_seqs) *
                                                 (1 + options.speculative_tokens);
   limits.backend = options.backend;
+  limits.device_memory = options.device_memory;
   limits.scales = model.scales();
   limits.with_draft = model.with_draft();
   limits.logit_rows = LogitRows(options.max_num_seqs, options.speculative_tokens);

@@ -1,4 +1,4 @@
-// The seam between the engine and what computes: one model on one device.
+// What the engine needs of one model on one device.
 #pragma once
 
 #include <cstddef>
@@ -31,17 +31,17 @@ struct ExecutorLimits {
   std::int64_t tokens = 0;          // ids from which it chooses: the first so many; 0: all
   int threads = 1;
   bool with_draft = false;          // the draft head runs too
-  std::int64_t device_memory = 0;   // bytes of a GPU that may be taken; 0: all that is free
   std::vector<StoreScales> scales;  // one per K/V layer with kE4M3, else empty
   bool observe_kv = false;          // counts what is stored: TakeKvMagnitudes
   std::string backend;              // of the device's ops, see EngineOptions; empty: the first
+  std::optional<std::int64_t> device_memory;  // see EngineOptions
 };
 
 /// Bytes that an executor takes beside the pools, by owner; known before it takes them.
 struct ExecutorMemory {
   std::int64_t weights = 0;      // copies on a device; the CPU computes on the mapped files
   std::int64_t states = 0;       // recurrent states of all slots
-  std::int64_t rollback = 0;     // states that verification may go back to
+  std::int64_t rollback = 0;     // states kept for Rollback
   std::int64_t activations = 0;  // of one pass, logits among them; what is counted
   std::int64_t scratch = 0;      // of the CPU's ops; a GPU's is among the activations
 };
@@ -73,13 +73,13 @@ enum class StreamSource {
 /// K/V and index pools, one recurrent state per slot, activations. Talks in slots, rows and pages;
 /// V is the vocabulary.
 ///
-/// A device may fail at any time. Then failure() says so, for good; calls do nothing and what they
-/// return means nothing. So the caller asks once after a step, not after each call.
+/// A device may fail at any time. From then on failure() is set, calls do nothing and their results
+/// have no meaning. The caller asks once after a step, not after each call.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Why nothing works any more.
+  /// The failure that has ended all work.
   const std::optional<Error>& failure() const { return failure_; }
   /// What was taken.
   virtual ExecutorMemory memory() const = 0;
@@ -88,7 +88,7 @@ class Executor {
   virtual void Reset(int slot) = 0;
   /// Runs the target over one row per id; each slot appears once, those in decode first. Pools and
   /// states advance. States after each row but the last of an item in decode are kept until the
-  /// next call, to go back to.
+  /// next call, for Rollback.
   virtual void Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) = 0;
   /// Logits [rows.size(),V] of rows of the last Forward. Valid until the next call of this or of
   /// DraftLogits; may be changed in place.

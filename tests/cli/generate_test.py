@@ -153,6 +153,8 @@ class GenerateTest(Kv8TestCase):
         self.usage_error(*GENERATE, "--prompt", "a", "--backend", "fast")
         naming = ["'native'", "simd", "reference"]
         self.refuse(*GENERATE, "--prompt", "a", "--backend", "native", naming=naming)
+        naming = ["--device-memory", "--device cuda"]
+        self.refuse(*GENERATE, "--prompt", "a", "--device-memory", 1 << 30, naming=naming)
 
     def test_Cli17_fp8_is_another_name_of_fp8_e4m3(self):
         for name in ("fp8", "fp8_e4m3"):

@@ -43,7 +43,7 @@ Result<CodeChoice> CodeOf(const std::string& backend) {
 
 }  // namespace
 
-/// Everything that can be refused is refused here, and what does not fit before it is taken.
+/// Refuses all that the device cannot run, and what does not fit before any memory is taken.
 Result<void> CudaExecutor::Open() {
   KV8_ASSIGN_OR_RETURN(const CodeChoice code, CodeOf(limits_.backend));
   KV8_ASSIGN_OR_RETURN(const DeviceMemoryPlan plan, DeviceMemoryPlan::For(model_, limits_));
@@ -52,7 +52,7 @@ Result<void> CudaExecutor::Open() {
   ops_ = std::move(ops);
   KV8_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   KV8_ASSIGN_OR_RETURN(DeviceMemoryInfo now, device_->Memory());
-  if (limits_.device_memory > 0) now.free_bytes = std::min(now.free_bytes, limits_.device_memory);
+  now.free_bytes = std::min(now.free_bytes, limits_.device_memory.value_or(now.free_bytes));
   const bool tables_on_host = plan.total(false) > now.free_bytes;
   KV8_RETURN_IF_ERROR(plan.CheckFits(tables_on_host, now, *device_));
   memory_ = plan.ByOwner(tables_on_host);
@@ -134,7 +134,7 @@ Result<void> CudaExecutor::WriteConstants(std::int64_t rows) {
   return stream_.Synchronize();
 }
 
-/// A pass over padding: what the ops do not have shows now, and all code is loaded.
+/// Runs a pass over padding: an op without a kernel fails now, and all code is loaded.
 Result<void> CudaExecutor::TryEveryOp() {
   KV8_ASSIGN_OR_RETURN(PassShape shape, inputs_->UploadPadding(stream_));
   shape.max_selection_blocks = ContextBound(0);
@@ -199,7 +199,7 @@ Result<DeviceGraph*> CudaExecutor::Captured(Work work, const PassShape& shape) {
   return &graph->second;
 }
 
-/// All that can be needed, so that no request waits for it.
+/// Captures every shape that a pass can have, so that no request waits for a capture.
 Result<void> CudaExecutor::CaptureGraphs() {
   const std::int64_t decode_rows = std::int64_t{limits_.slots} * (1 + limits_.drafts);
   for (std::int32_t rows = 1; rows <= PaddedRows(decode_rows); rows *= 2) {
@@ -274,7 +274,8 @@ std::span<const TokenId> CudaExecutor::BestDraftTokens(std::span<const std::int6
   return ReadTokens(Work::kDraftBest, rows);
 }
 
-/// Rows of padding are not to draw. The host's copy is free again: whoever reads tokens waits.
+/// Rows of padding draw nothing. The host's copy may be overwritten: reading tokens has waited for
+/// the device.
 Result<void> CudaExecutor::SendRules(std::span<const ChoiceRule> rules) {
   const std::int32_t padded = PaddedRows(std::ssize(rules));
   ChoiceRule* const on_host = rule_memory_.As<ChoiceRule>();

@@ -50,12 +50,12 @@ Result<void> DeviceMemoryPlan::CheckFits(bool tables_on_host, const DeviceMemory
   return Error{
       Code::kResourceExhausted,
       fmt::format("{} bytes are needed: weights {}, cache {}, states {}, activations {}, with "
-                  "tables of {} in host memory; {} of {} are free",
+                  "tables of {} in host memory; {} of {} are free for it",
                   total(tables_on_host), weights, pools, states.total(), activations, tables,
                   now.free_bytes, now.total_bytes),
       fmt::format("GPU {} ({})", device.info().ordinal, device.info().name),
-      "lower --max-model-len, --max-num-seqs or --kv-memory, use --kv-cache-dtype fp8_e4m3, or see "
-      "with nvidia-smi who else uses the GPU"};
+      "lower --max-model-len, --max-num-seqs or --kv-memory, use --kv-cache-dtype fp8_e4m3, raise "
+      "--device-memory if you gave it, or see with nvidia-smi who else uses the GPU"};
 }
 
 }  // namespace kv8::cuda

@@ -335,6 +335,9 @@ TEST(EngineRefuses, OptionsThatCannotWork) {
   options.kv_memory = 1000;
   ExpectRefused(options, Code::kResourceExhausted, "--kv-memory");
   options = Options();
+  options.device_memory = 1 << 30;
+  ExpectRefused(options, Code::kInvalidArgument, "--device-memory");
+  options = Options();
   options.backend = "abacus";
   ExpectRefused(options, Code::kUnsupported, "abacus");
 }
