@@ -71,8 +71,9 @@ KvPoolView KvPool(BenchDevice& b, std::int64_t pages, KvElement type) {
 }
 
 IndexPoolView IndexPool(BenchDevice& b, std::int64_t pages) {
-  return {reinterpret_cast<std::uint16_t*>(b.Random16(pages * 16 * kIndexDim * 2, 0x8FFF, 0x3000)),
-          kIndexDim};
+  const IndexLayout layout{false, kPageTokens / kSelectionBlockTokens, kIndexDim};
+  std::byte* const pool = b.Random16(pages * layout.page_bytes(), 0x8FFF, 0x3000);
+  return {reinterpret_cast<std::uint16_t*>(pool), kIndexDim};
 }
 
 GdnArgs GdnOperands(BenchDevice& b, std::int64_t rows, std::int64_t slots, std::int64_t slices) {

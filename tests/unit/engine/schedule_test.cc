@@ -179,11 +179,11 @@ std::unique_ptr<Engine> Open(const Cell& cell) {
   options.speculative_tokens = cell.drafts;
   if (cell.hit) options.prefix_cache_memory = 32 << 20;
   if (cell.preempted) {
-    // Three layers of K/V and of index keys, and the draft's. The first request takes five pages
-    // and leaves one for the second, which soon needs another.
-    const std::int64_t bytes = cell.dtype == KvDType::kE4M3 ? 1 : 2;
-    const std::int64_t page = (cell.drafts > 0 ? 4 : 3) * (64 * 2 * 2 * 64 * bytes + 16 * 64 * 2);
-    options.kv_memory = 6 * page;
+    // The first request takes five pages and leaves one for the second, which soon needs another.
+    const Result<MemoryPlan> plan = Engine::Plan(options);
+    if (!plan.ok()) throw std::runtime_error(plan.error().ToString());
+    const std::int64_t pools = plan->kv + plan->index + plan->draft_kv + plan->draft_index;
+    options.kv_memory = 6 * (pools / plan->pages);
   }
   auto engine = Engine::Create(options);
   if (!engine.ok()) throw std::runtime_error(engine.error().ToString());

@@ -75,7 +75,7 @@ TEST_F(CudaPromptAttention, MatchesTheOracle) {
 }
 
 TEST_F(CudaPromptAttention, MatchesTheOracleFarOut) {
-  // More pages than fit the map of selected pages at once, and more of them selected than a warp
+  // More blocks than fit the map of selected ones at once, and more of them selected than a warp
   // reads at once.
   const AttentionShape shape{4, 1, 64, 600};
   constexpr int kTokens = 540'000;
@@ -111,14 +111,14 @@ TEST_F(CudaPromptAttention, Num32_BitsDependOnTheGroupAlone) {
 TEST_F(CudaPromptAttention, SelectedNaNsReachTheirRowsOutput) {
   for (const KvDType dtype : kTypes) {
     AttentionCase test({12, 2, 64, 8}, dtype, {{71, 7}, {400, 16}});
-    // What only some rows of a group see: the last token, and a page that one row selects.
+    // What only some rows of a group see: the last token, and a block that one row selects.
     const std::vector<QsaSlice> slices = test.batch.Slices();
     const float nan = std::numeric_limits<float>::quiet_NaN();
     StoreKvElement(dtype, nan, 1.0f, slices[0].kv.At(KvSide::kValue, 1, 70), 5);
     StoreKvElement(dtype, nan, 1.0f, slices[0].kv.At(KvSide::kKey, 0, 69), 3);
-    const std::int64_t page = test.Selection(9)[3];
-    StoreKvElement(dtype, nan, 1.0f, slices[1].kv.At(KvSide::kValue, 0, page * 4 + 1), 2);
-    StoreKvElement(dtype, nan, 1.0f, slices[1].kv.At(KvSide::kKey, 1, page * 4 + 2), 1);
+    const std::int64_t block = test.Selection(9)[3];
+    StoreKvElement(dtype, nan, 1.0f, slices[1].kv.At(KvSide::kValue, 0, block * 4 + 1), 2);
+    StoreKvElement(dtype, nan, 1.0f, slices[1].kv.At(KvSide::kKey, 1, block * 4 + 2), 1);
     PromptLaunch launch(device(), stream(), test);
     ASSERT_TRUE(ops().PromptAttention(stream(), launch.Args()).ok());
     const std::vector<float> expected = test.Expected();
@@ -147,8 +147,8 @@ TEST_F(CudaPromptAttention, UnselectedBytesDoNotMatter) {
   }
 }
 
-/// Pages that a row does not select do not reach it through its group: neither what they hold, nor
-/// what later rows of the group store.
+/// Selection blocks that a row does not select do not reach it through its group: neither what they
+/// hold, nor what later rows of the group store.
 TEST_F(CudaPromptAttention, ForeignBytesDoNotReachARow) {
   for (const KvDType dtype : kTypes) {
     AttentionCase test({12, 2, 64, 8}, dtype, {{302, 6}}, 50);
@@ -159,7 +159,7 @@ TEST_F(CudaPromptAttention, ForeignBytesDoNotReachARow) {
     const auto poison = [&](std::int64_t token) {
       for (const KvSide side : {KvSide::kKey, KvSide::kValue}) {
         for (int head = 0; head < 2; ++head) {
-          std::fill_n(slice.kv.At(side, head, token), 64 * (dtype == KvDType::kFp16 ? 2 : 1),
+          std::fill_n(slice.kv.At(side, head, token), slice.kv.layout.token_bytes(),
                       PagedBatch::kPoison);
         }
       }
@@ -237,7 +237,7 @@ TEST_F(CudaPromptAttention, UnknownDimensionsAreRefusedByName) {
   const Result<void> refused = ops().PromptAttention(stream(), args);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
-  EXPECT_EQ(refused.error().what, "head_dim is 80, the GPU has 64, 128 and 256");
+  EXPECT_EQ(refused.error().what, "head_dim is 80, the GPU has 64, 128, 256");
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expe
 /// last bit of FP32, so a code may be the neighbour of the oracle's, rarely.
 void ExpectSamePools(const Case& test, const Case::Outputs& actual, const Case::Outputs& expected) {
   const KvLayout& layout = test.batch.kv_layout;
-  const auto side = static_cast<std::size_t>(layout.page_bytes() / 2);
+  const auto side = static_cast<std::size_t>(layout.Offset(PageId{0}, KvSide::kValue, 0, 0));
   std::size_t neighbours = 0;
   ASSERT_EQ(actual.kv_pool.size(), expected.kv_pool.size());
   for (std::size_t i = 0; i < actual.kv_pool.size(); ++i) {
