@@ -47,7 +47,7 @@ bool ConstrainedOutput::MaskDraft(std::span<float> logits) {
 }
 
 void ConstrainedOutput::PushDraft(TokenId token) {
-  // A stop id moves nothing: the target then chooses it too, or refuses it.
+  // A stop id does not advance the constraint: the target chooses it too, or rejects it.
   ahead_->Accept(token);
 }
 

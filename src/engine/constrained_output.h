@@ -28,13 +28,13 @@ class ConstrainedOutput {
   /// A token that Mask allowed, and that is no stop id. False when it cannot be followed: then
   /// there is a failure.
   bool Push(TokenId token) { return here_->constraint->Accept(token); }
-  /// Why the text can be followed no further; null when it can.
+  /// Why the constraint cannot follow the text further; null when it can.
   const Error* failure() const { return here_->constraint->failure(); }
   /// Whether the choice must end here.
   bool finished() const { return here_->constraint->finished(); }
 
-  /// Mask for the token after the drafts so far; false also when no draft makes sense, or when it
-  /// takes long to say.
+  /// Mask for the token after the drafts so far; false also when no draft could be accepted, or
+  /// when finding it takes long.
   bool MaskDraft(std::span<float> logits);
   void PushDraft(TokenId token);
   /// Drafts start again at the last token.

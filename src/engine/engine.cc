@@ -25,7 +25,7 @@ Result<LoadedModel> Open(const EngineOptions& options) {
                                                  .progress = options.hash_progress}}});
 }
 
-/// Null when the checkpoint has none: ids may do.
+/// Null when the checkpoint has none: requests by token ids need none.
 Result<std::shared_ptr<const Tokenizer>> FindTokenizer(const EngineOptions& options) {
   if (options.tokenizer != nullptr) return options.tokenizer;
   auto tokenizer = Tokenizer::Load(options.model / "tokenizer.json");

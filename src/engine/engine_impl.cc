@@ -40,7 +40,7 @@ Error NotFinite(const Sequence& sequence, const std::filesystem::path& dir) {
       dir.string(), "look for NaN in the weights: kv8 inspect DIR --check-finite"};
 }
 
-/// Notes whether any row cannot be sampled from.
+/// Notes a sequence whose logits are not finite.
 void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId> tokens) {
   if (std::ranges::find(tokens, kNoToken) != tokens.end()) sequence.finite = false;
   for (std::int64_t row = 0; row < logits.rows && sequence.finite; ++row) {
@@ -103,7 +103,7 @@ Result<RequestId> Engine::Impl::Submit(Request request, TokenCallback on_token,
 
 void Engine::Impl::Enqueue(std::unique_ptr<RequestRecord> record) {
   next_arrival_ += record->sequences.size();
-  // Kept before it is scheduled: where there is no memory to keep it, nobody may hold a pointer.
+  // Stored before it is scheduled: if storing fails, the scheduler must not hold a pointer to it.
   RequestRecord& kept = *requests_.emplace(record->completion.id, std::move(record)).first->second;
   for (const auto& sequence : kept.sequences) scheduler_.Add(*sequence);
 }
@@ -200,7 +200,7 @@ void Engine::Impl::CommitTokens(const PlanItem& item, Matrix logits,
   std::int64_t accepted = 0, row = 0;
   FinishReason reason = FinishReason::kNone;
   for (; reason == FinishReason::kNone && row <= accepted; ++row) {
-    // That of the first row is; a later row is computed again when its mask takes long.
+    // The first row's mask is ready; a later row is computed again when its mask takes long.
     if (row > 0 && sequence.constraint && !sequence.constraint->PrepareNow()) break;
     const auto at = static_cast<std::size_t>(row);
     bool is_draft = false;
@@ -251,7 +251,7 @@ void Engine::Impl::Fail(RequestRecord& record, Error error) {
   FinishAll(record, FinishReason::kError);
 }
 
-/// Once a step, before anything of it is handed out or kept. A look at a shard takes a microsecond.
+/// Once a step, before its results are delivered or kept. A check of a shard takes a microsecond.
 void Engine::Impl::LookForFailure() {
   if (failure_) return;
   if (auto weights = loaded_->checkpoint().CheckUnchanged(); !weights.ok()) {

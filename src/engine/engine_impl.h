@@ -1,4 +1,4 @@
-// The engine behind its public face: step = schedule, run, commit.
+// The engine behind kv8/engine.h: a step is schedule, run, commit.
 #pragma once
 
 #include <filesystem>

@@ -7,7 +7,7 @@
 namespace kv8 {
 namespace {
 
-constexpr int kThreads = 2;  // so that the longest attempt has one beside it
+constexpr int kThreads = 2;  // so that short attempts go on beside a long one
 constexpr std::int64_t kGrowth = 8;
 constexpr std::int64_t kMostWork = std::int64_t{1} << 40;
 constexpr std::chrono::milliseconds kLongestWait{10};

@@ -1,4 +1,4 @@
-// Finds masks beside the engine's thread, so that one constraint's cost is not its neighbours'.
+// Finds masks in threads of their own, so that one costly constraint does not delay others.
 #pragma once
 
 #include <atomic>
@@ -13,15 +13,16 @@
 
 namespace kv8 {
 
-/// A constraint that may be in a worker's hands. Nobody else touches it until it is ready.
+/// A constraint that a worker may be using; then nothing else may use it until it is ready.
 struct ConstraintPlace {
   std::unique_ptr<TokenConstraint> constraint;
   std::int64_t work = 0;  // of the next attempt to find its mask
   std::atomic<bool> ready{true};
 };
 
-/// Threads that find masks which take longer than the engine's thread should. What was cheap so far
-/// comes first and every attempt may take more, so that a cheap mask waits for no costly one. The
+/// Threads that find the masks that would hold up the engine's thread. Masks that have cost least
+/// so far come first, and each attempt may cost more than the last, so that no cheap mask waits for
+/// a costly one. The
 /// threads start with the first mask that needs them. All calls are made by one thread.
 class MaskWorker {
  public:

@@ -20,7 +20,7 @@ Result<void> CheckRange(double value, double low, double high, const char* field
                  "use a value in that range");
 }
 
-/// In the words by which OpenAI's clients know it. `where` is what alone is too long.
+/// Worded as OpenAI's clients expect it. `where` names the field that alone is too long.
 Error ExceedsContext(std::int64_t prompt, std::int64_t output, const RequestLimits& limits) {
   const bool prompt_alone = prompt >= limits.max_model_len;
   const bool checkpoint_limit = limits.max_model_len >= limits.checkpoint_len;

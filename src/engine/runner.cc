@@ -178,7 +178,7 @@ void Runner::KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps
                            std::span<const SnapshotId> dropped) {
   for (const SnapshotId id : dropped) snapshots_.erase(id);
   for (const PlanKeep& keep : keeps) {
-    // One that had to give way in the same step is not worth the copy.
+    // One that was preempted in the same step is not worth the copy.
     if (std::find(dropped.begin(), dropped.end(), keep.snapshot) != dropped.end()) continue;
     snapshots_.emplace(keep.snapshot, TakeSnapshot(plan, keep));
   }
@@ -188,7 +188,7 @@ Runner::Snapshot Runner::TakeSnapshot(const StepPlan& plan, const PlanKeep& keep
   const PlanItem& item = plan.items[keep.item];
   const std::int64_t rows = keep.tokens - item.first_position;
   Snapshot snapshot{Bytes(static_cast<std::size_t>(state_bytes_)), {}};
-  // Accepted drafts may have gone on past the page's end. The ring still holds what came before.
+  // Accepted drafts may reach past the page's end; the ring still holds the tokens before it.
   const bool went_on = keep.tokens < item.sequence->computed;
   executor_->SaveState(item.sequence->slot, went_on ? std::optional(rows) : std::nullopt,
                        snapshot.state);

@@ -28,7 +28,7 @@ struct DraftItem {
 /// Most rows of logits that a step of `slots` sequences with `drafts` drafts needs at once.
 std::int64_t LogitRows(int slots, int drafts);
 
-/// Does what it is told; decides nothing. V is the vocabulary.
+/// Carries out plans and decides nothing. V is the vocabulary.
 class Runner {
  public:
   /// What executor->failure() says holds for every call.
@@ -105,7 +105,7 @@ class Runner {
   std::unordered_map<const Sequence*, Saved> saved_;
   std::unordered_map<SnapshotId, Snapshot> snapshots_;
 
-  // Of the step in hand.
+  // Of the current step.
   std::vector<TokenId> ids_;
   std::vector<SlotRows> items_;
   std::vector<std::int64_t> row_begins_;   // of the last plan's items

@@ -42,8 +42,8 @@ Result<KvCache> KvCache::Create(const KvCachePlan& plan, std::vector<StoreScales
         fmt::format("cannot allocate {} bytes for {} tokens", bytes, plan.pages * kPageTokens),
         "K/V cache", "shorten the context or use --kv-cache-dtype fp8_e4m3"};
   }
-  // What a step reads lies all over the pool: with huge pages it needs few entries of the TLB. A
-  // kernel that has none goes on with small ones.
+  // A step reads from everywhere in the pool; with huge pages that takes few entries of the TLB. A
+  // system without huge pages uses small ones.
   ::madvise(memory, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   cache.memory_ = {static_cast<std::byte*>(memory), Unmap(static_cast<std::size_t>(bytes))};
   return cache;

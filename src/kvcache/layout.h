@@ -55,8 +55,8 @@ struct IndexLayout {
   }
 };
 
-/// Values that storing spoiled: clipped, |x| > 448 * scale, or flushed, stored as 0 though
-/// x != 0. Only E4M3 stores count. The device counts in this order.
+/// Stored values that lost more than rounding: clipped, |x| > 448 * scale, or flushed, stored as 0
+/// though x != 0. Only E4M3 stores count. The device counts in this order.
 struct SaturationCount {
   std::uint64_t k = 0;  // clipped
   std::uint64_t v = 0;

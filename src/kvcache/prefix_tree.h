@@ -14,7 +14,7 @@
 
 namespace kv8 {
 
-/// Names a saved recurrent state, which somebody else keeps.
+/// Id of a saved recurrent state; the engine's runner holds the state itself.
 enum class SnapshotId : std::int64_t {};
 
 /// A beginning that can be used: its K/V pages and the state after it.

@@ -22,7 +22,7 @@ class SequenceState {
   void Reset();
   /// All bytes, as SequenceState and a device's copies have them.
   std::span<const std::byte> packed() const { return memory_; }
-  /// Becomes `packed`, or begins with it when that is the recurrent part of such a state.
+  /// Takes over `packed`: a whole state, or its recurrent part, which is the beginning.
   void CopyIn(std::span<const std::byte> packed);
 
   /// An array of floats.

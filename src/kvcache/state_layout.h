@@ -55,8 +55,8 @@ class StateLayout {
   std::int64_t bytes() const { return bytes_; }
   TokenId eos() const { return eos_; }
 
-  /// What verification goes back to: everything but the index rings, which hold enough tokens to go
-  /// back without a copy. Packed, it is the beginning of the whole state.
+  /// What a rollback restores: everything but the index rings, which hold enough tokens to go back
+  /// without a copy. Packed, it is the beginning of the whole state.
   StateLayout Recurrent() const;
 
  private:

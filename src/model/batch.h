@@ -23,7 +23,7 @@ struct SequenceRows {
   SequenceState* state = nullptr;
   std::span<const PageId> pages;  // cover every position up to the last row's
   /// Decode only. When not empty, row_count - 1 states of StateLayout::Recurrent: the recurrent
-  /// state after each row but the last is kept there, to go back to. Then row_count is at most
+  /// state after each row but the last is kept there, for a rollback. Then row_count is at most
   /// PleConfig::conv_rows, if there are PLE layers.
   std::span<SequenceState> trail = {};
 };

@@ -29,9 +29,9 @@ struct ModelSource {
 /// Owns everything that outlives a run. Movable.
 class LoadedModel {
  public:
-  /// Closed by default: with kE4M3 every layer that will store K/V has a calibrated scale, or this
-  /// fails. Errors: those of Checkpoint::Open, BindModel, LoadKvScales;
-  /// kInvalidArgument for a draft without an MTP head and for a scale pack without kE4M3.
+  /// With kE4M3 every layer that stores K/V must have a calibrated scale, or this fails. Errors:
+  /// those of Checkpoint::Open, BindModel, LoadKvScales; kInvalidArgument for a draft without an
+  /// MTP head and for a scale pack without kE4M3.
   static Result<LoadedModel> Open(const ModelSource& source);
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }

@@ -22,8 +22,8 @@ class Steps {
   virtual Result<void> NgramMemory(const PleWeights& weights, const LayerSpec& layer) = 0;
   /// x [T,H] = what the next step of the layer reads from R, and how it will be added.
   virtual Result<void> Mix(const HyperConnectionWeights& weights) = 0;
-  /// y [T,H] = GDN(x); recurrent states advance, and those between rows that may have to be gone
-  /// back to are kept.
+  /// y [T,H] = GDN(x); recurrent states advance; those between rows are kept where a rollback may
+  /// need them.
   virtual Result<void> Gdn(const GdnLayerWeights& weights, const LayerSpec& layer) = 0;
   /// Query, key, value and index vectors of x.
   virtual Result<void> ProjectAttention(const QsaLayerWeights& weights) = 0;
@@ -41,7 +41,7 @@ class Steps {
   virtual Result<void> Combine() = 0;
   /// R is complete behind this layer: observers may look.
   virtual Result<void> ObserveStreams(const LayerSpec& layer) = 0;
-  /// Nothing put off is left.
+  /// Does what other steps have deferred.
   virtual Result<void> Finish() = 0;
 
   /// x = embedding of each row's next id.

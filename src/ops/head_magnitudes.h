@@ -9,7 +9,7 @@ namespace kv8 {
 inline constexpr int kMagnitudeBins = 4096;  // LogHistogram::kBins
 
 /// Values of one head of one side (K or V) of one layer. Integers only, so the order of counting
-/// leaves no trace.
+/// does not matter.
 struct HeadMagnitudes {
   std::uint64_t count = 0;
   std::uint64_t zeros = 0;

@@ -7,7 +7,7 @@
 namespace kv8 {
 namespace {
 
-/// The recurrence runs in rounds: row r of every sequence that may have to go back runs in round r,
+/// The recurrence runs in rounds: row r of every sequence that may be rolled back runs in round r,
 /// so that the state between its rows can be kept; all other rows run in round 0.
 std::int64_t Rounds(const Batch& batch) {
   std::int64_t rounds = 1;
@@ -31,7 +31,7 @@ std::span<const GdnSlice> GdnSlices(Workspace& w, const Batch& batch, int gdn_la
   return slices;
 }
 
-/// Keeps the states that a round has left and that may have to be gone back to.
+/// Keeps the states after a round that a rollback may need.
 void FillGdnTrail(const Batch& batch, int gdn_layer, std::int64_t round) {
   const auto index = static_cast<std::size_t>(round);
   for (const SequenceRows& rows : batch.sequences) {

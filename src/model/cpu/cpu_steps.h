@@ -43,7 +43,7 @@ class CpuSteps final : public Steps {
   Result<void> Reduce() override { return {}; }  // there is one rank
   Result<void> Combine() override;
   Result<void> ObserveStreams(const LayerSpec& layer) override;
-  Result<void> Finish() override { return {}; }  // nothing is put off
+  Result<void> Finish() override { return {}; }  // nothing is deferred
   Result<void> EmbedNext(const Weight& table) override;
   Result<void> ProjectEmbedding(const MtpWeights& weights) override;
   Result<void> ProjectStreams(const MtpWeights& weights) override;

@@ -28,7 +28,8 @@ Result<void> CudaExecutor::Read(void* to, const void* from, std::int64_t bytes) 
   return stream_.Synchronize();
 }
 
-/// What was asked of states since the last pass; a slot that changed hands is emptied last.
+/// The rollbacks and resets asked for since the last pass; resets come last, for slots that have a
+/// new sequence.
 Result<void> CudaExecutor::ApplyPending() {
   KV8_RETURN_IF_ERROR(Copy(state_->copies().trail_to_state, rollbacks_));
   KV8_RETURN_IF_ERROR(Copy(state_->copies().state_to_state, resets_));

@@ -120,8 +120,8 @@ Result<void> CudaSteps::ChooseTokens() {
 }
 
 Result<void> CudaSteps::Mix(const HyperConnectionWeights& weights) {
-  const float* const y = combine_put_off_ ? w_.y : nullptr;
-  combine_put_off_ = false;
+  const float* const y = combine_deferred_ ? w_.y : nullptr;
+  combine_deferred_ = false;
   return m_.ops.HyperMix(stream_, {.y = y,
                                    .streams = streams_,
                                    .gain = weights.gain.data(),
@@ -140,13 +140,13 @@ Result<void> CudaSteps::Mix(const HyperConnectionWeights& weights) {
 }
 
 Result<void> CudaSteps::Combine() {
-  combine_put_off_ = true;
+  combine_deferred_ = true;
   return {};
 }
 
 Result<void> CudaSteps::Finish() {
-  if (!combine_put_off_) return {};
-  combine_put_off_ = false;
+  if (!combine_deferred_) return {};
+  combine_deferred_ = false;
   return Add(w_.y, w_.inject);
 }
 
@@ -207,8 +207,8 @@ Result<void> CudaSteps::Gdn(const GdnLayerWeights& weights, const LayerSpec& lay
   return Project(w_.gdn.core, weights.out, w_.y);
 }
 
-/// Prefill takes each slice as a whole; decode goes row by row where a state may have to be gone
-/// back to, and keeps it.
+/// Prefill takes each slice as a whole; decode goes row by row where a rollback may need
+/// a state, and keeps it.
 Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
   const GdnConfig& gdn = m_.config.gdn;
   GdnArgs args{.slices = m_.inputs.prefill(shape_),

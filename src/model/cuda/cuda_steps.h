@@ -22,8 +22,8 @@ struct DeviceModel {
   int drafts = 0;
 };
 
-/// One pass: enqueues work and neither waits nor allocates, so it can be captured. Combine is put
-/// off until the streams are read again: the next Mix does both at once.
+/// One pass: enqueues work and neither waits nor allocates, so it can be captured. Combine is
+/// deferred until the streams are read again: the next Mix does both at once.
 /// Errors: those of CudaOps.
 class CudaSteps final : public Steps {
  public:
@@ -67,7 +67,7 @@ class CudaSteps final : public Steps {
   DeviceStream& stream_;
   const PassShape& shape_;
   float* const streams_;
-  bool combine_put_off_ = false;  // workspace.y is not in the streams yet
+  bool combine_deferred_ = false;  // workspace.y is not in the streams yet
 };
 
 }  // namespace kv8::cuda

@@ -167,7 +167,7 @@ Result<void> DeviceState::Upload(DeviceStream& stream) {
   KV8_RETURN_IF_ERROR(
       stream.Copy(copy_arrays_, list.arrays.data(),
                   std::ssize(list.arrays) * static_cast<std::int64_t>(sizeof(CopyArray))));
-  return stream.Synchronize();  // the sources go
+  return stream.Synchronize();  // the sources are local
 }
 
 KvPoolView DeviceState::Kv(int layer) const {

@@ -1,5 +1,5 @@
 // What outlives a pass on the GPU: K/V and index pools, recurrent states of all slots, the states
-// that verification may go back to, and the copies between them.
+// kept for rollbacks, and the copies between them.
 #pragma once
 
 #include <vector>
@@ -54,7 +54,7 @@ class DeviceState {
   T* Slots(StateKind kind, int layer) const {
     return reinterpret_cast<T*>(slots_[layout_.IndexOf(kind, layer)]);
   }
-  /// The same of the states to go back to, [slots * drafts]; there are no index rings.
+  /// The same of the states kept for rollbacks, [slots * drafts]; there are no index rings.
   template <class T>
   T* Trails(StateKind kind, int layer) const {
     return reinterpret_cast<T*>(trails_[recurrent_.IndexOf(kind, layer)]);

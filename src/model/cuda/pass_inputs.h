@@ -1,4 +1,4 @@
-// What a pass is about, as kernels read it: ids, positions, slices, page tables. Written on the
+// The inputs of a pass as kernels read them: ids, positions, slices, page tables. Written on the
 // host and copied in one piece to addresses that never change, so that captured work can read it.
 #pragma once
 
@@ -26,7 +26,7 @@ struct PassShape {
   std::int32_t decode_slices = 0;
   std::int32_t rounds = 0;                // most rows of a slice in decode
   std::int32_t max_selection_blocks = 0;  // selection blocks that any row sees, at most
-  bool padded = false;                    // few shapes are: such a pass is worth capturing
+  bool padded = false;                    // to one of few shapes, which are worth capturing
 
   bool decode_only() const { return prefill_slices == 0; }
   auto operator<=>(const PassShape&) const = default;
@@ -53,7 +53,7 @@ class PassInputs {
                                    int selection_block_tokens);
 
   /// Describes the rows of `items`, those in decode first, and copies that to the device; `sources`
-  /// may be empty. A pass of decode alone is padded to a shape that returns.
+  /// may be empty. A pass of decode alone is padded to one of few shapes.
   Result<PassShape> Upload(DeviceStream& stream, std::span<const TokenId> ids,
                            std::span<const SlotRows> items, std::span<const std::int64_t> sources);
   /// One row of padding, in prefill and in decode: a pass over it touches nothing.

@@ -115,7 +115,7 @@ std::array<GdnRange, 3> Ranges(const GdnTask& task) {
            {2 * keys + task.key_head * dv, dv}}};
 }
 
-/// Asks for the inputs of the task's first row: short runs, which the hardware does not foresee.
+/// Asks for the inputs of the task's first row: short runs, which the hardware does not prefetch.
 void PrefetchInputs(const GdnTask& task) {
   constexpr std::int64_t kLine = 16;  // floats of a cache line
   for (const GdnRange& range : Ranges(task)) {

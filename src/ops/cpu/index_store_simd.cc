@@ -1,5 +1,5 @@
-// The index store. Few rows complete a block, so only the norm and rotation are worth vectors, and
-// those are an op of their own.
+// The index store. Few rows complete a selection block, so only the norm and rotation are worth
+// vectors, and those are an op of their own.
 #include <algorithm>
 
 #include "ops/cpu/kv_element.h"

@@ -149,7 +149,7 @@ constexpr std::int64_t kPanelColumns = 16;
 // second thread that is still polling (BM_ParallelFor): too little to share out.
 constexpr std::int64_t kSerialMacs = 12 * 1024;
 
-// Rows that are not cut apart: they are one tile, or each part would pack the panel.
+// Rows that are never split: they are one tile, or each part would pack the panel.
 constexpr std::int64_t kGrainRows = 8;
 
 // Work is counted in units of one row times one panel, panel by panel: a product's share of the

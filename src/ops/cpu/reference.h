@@ -30,7 +30,7 @@ SelectBlocksFn SelectBlocks;
 SparseAttentionFn SparseAttention;
 MoeFn Moe;
 
-/// They allocate what they need: nobody runs them for speed or size.
+/// They allocate what they need: they are not made for speed or size.
 inline ScratchSize PlanScratch(const OpSizes&) {
   return {};
 }

@@ -22,7 +22,7 @@ std::int64_t TotalRows(std::span<const Slice> slices) {
   return rows;
 }
 
-/// The row that `index` of [0, TotalRows) stands for.
+/// Row number `index` of [0, TotalRows).
 template <class Slice>
 SliceRow<Slice> FindRow(std::span<const Slice> slices, std::int64_t index) {
   auto slice = slices.begin();

@@ -1,4 +1,4 @@
-// Oracle of block selection: scores in double, a full sort.
+// Oracle of the choice of selection blocks: scores in double, a full sort.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +11,7 @@
 namespace kv8::reference {
 namespace {
 
-/// Score of one block; NaN ranks below every number.
+/// Score of one selection block; NaN ranks below every number.
 double Score(const QsaConfig& config, const IndexPages& index, std::int64_t block,
              std::span<const float> iq) {
   const KvDType dtype = index.layout.fp32 ? KvDType::kFp32 : KvDType::kFp16;

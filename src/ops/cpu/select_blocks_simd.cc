@@ -1,5 +1,5 @@
-// Block selection: index keys times queries in the product kernel's tiles, then a running
-// selection. Design and figures: docs/kernels/select_blocks.md.
+// The choice of selection blocks: index keys times queries in the product kernel's tiles, then a
+// running selection. Design and figures: docs/kernels/select_blocks.md.
 #include "ops/cpu/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -178,7 +178,7 @@ std::int64_t GroupCount(const QsaConfig& config, const QsaSlice& slice) {
   return CeilDiv(slice.row_count, GroupRows(config, slice));
 }
 
-/// The group that `index` of the groups of all slices stands for.
+/// Group number `index`, counted over all slices.
 RowGroup FindGroup(const QsaConfig& config, std::span<const QsaSlice> slices, std::int64_t index) {
   auto slice = slices.begin();
   for (; index >= GroupCount(config, *slice); ++slice) index -= GroupCount(config, *slice);

@@ -11,7 +11,8 @@
 namespace kv8::reference {
 namespace {
 
-/// Positions that a row at `position` attends to, ascending: its blocks, then the open tail.
+/// Positions that a row at `position` attends to, ascending: its selection blocks, then the open
+/// tail.
 std::vector<std::int64_t> SelectedTokens(const QsaConfig& config, const BlockSelection& selection,
                                          std::size_t row, std::int64_t position) {
   std::vector<std::int64_t> tokens;

@@ -1,4 +1,4 @@
-// The best blocks of a stream of scores.
+// The best selection blocks of a stream of scores.
 #pragma once
 
 #include <algorithm>

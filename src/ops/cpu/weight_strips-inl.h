@@ -271,8 +271,8 @@ HWY_INLINE StripVec LoadOne(const Rows& rows, std::int64_t k) {
   return hn::Load(Strip(), values);
 }
 
-// The hardware sees 16 short streams and follows none of them, although the rows lie one after
-// another: weights that are not in the first cache arrive in time only when they are asked for.
+// The hardware does not prefetch 16 short streams, although the rows lie one after another: weights
+// outside the first cache must be prefetched here to arrive in time.
 inline constexpr std::int64_t kPrefetchBytes = 8192;
 
 // The lines of as many bytes as one strip's group holds.
