@@ -80,8 +80,8 @@ class Api:
     def stream(self, path, **fields):
         """The events of a stream, as (name, object); the name is None where there is none."""
         events = []
-        for block in self.succeed(path, {"stream": True, **fields}).decode().split("\n\n"):
-            lines = dict(line.split(": ", 1) for line in block.splitlines())
+        for chunk in self.succeed(path, {"stream": True, **fields}).decode().split("\n\n"):
+            lines = dict(line.split(": ", 1) for line in chunk.splitlines())
             if "data" in lines and lines["data"] != "[DONE]":
                 events.append((lines.get("event"), json.loads(lines["data"])))
         return events
