@@ -151,7 +151,7 @@ void AddMeasureFlags(CLI::App& app, CalibrateOptions& options) {
       ->check(WholeNumberWithin(0, UINT64_MAX))
       ->excludes(merge);
   app.add_option("--save-seconds", options.save_seconds,
-                 "Save the unfinished run this often; 0: after every document")
+                 "Save the unfinished run this often; 0: as often as possible")
       ->check(WholeNumberWithin(0, 86400))
       ->capture_default_str()
       ->excludes(merge);

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/sha256.h"
-#include "calib/document_runner.h"
 #include "calib/kv_statistics.h"
 #include "calib/partial_state.h"
 #include "calib/report_output.h"
 #include "calib/token_source.h"
+#include "device/device.h"
 
 namespace kv8 {
 namespace {
@@ -114,6 +114,9 @@ class Run {
   /// Reads the unfinished run if there is one, checks the corpus, and saves: a disk that takes no
   /// file is found now.
   Result<void> Start() {
+    if (inputs_.device == DeviceKind::kCuda) {
+      KV8_ASSIGN_OR_RETURN(device_, Device::Open());
+    }
     KV8_ASSIGN_OR_RETURN(state_.report, EmptyReport(inputs_, files_, options_.hash));
     KV8_ASSIGN_OR_RETURN(identity_, IdentityOf(inputs_, options_, files_, state_.report));
     if (!options_.restart) {
@@ -163,37 +166,32 @@ class Run {
     std::filesystem::remove(PartialPath(options_.output), ignored);
   }
 
-  Result<DocumentRunner> MakeRunner(KvDType dtype, std::vector<StoreScales> scales,
-                                    bool observe_kv) const {
-    const KvCachePlan cache =
-        KvCachePlan::ForTokens(model_.spec.qsa, dtype, model_.spec.KvLayers(/*with_draft=*/true),
-                               Limits().document_tokens);
-    ExecutorLimits limits{.cache = cache,
-                          .sequence_pages = cache.pages,
-                          .max_rows = DocumentRunner::kChunkTokens,
-                          .threads = inputs_.threads,
-                          .with_draft = inputs_.model.with_draft(),
-                          .scales = std::move(scales),
-                          .observe_kv = observe_kv,
-                          .backend = inputs_.backend};
-    KV8_ASSIGN_OR_RETURN(auto executor, CreateExecutor(inputs_.device, model_, limits));
-    return DocumentRunner(std::move(executor), cache.pages, inputs_.model.with_draft());
+  Result<DocumentRunner> MakeRunner(KvDType dtype, const CorpusTotals& corpus,
+                                    ExecutorLimits limits) const {
+    limits.threads = inputs_.threads;
+    limits.with_draft = inputs_.model.with_draft();
+    limits.backend = inputs_.backend;
+    const PassSize pass = inputs_.pass.value_or(PreferredPass(inputs_.device));
+    return DocumentRunner::Create(inputs_.device, model_, {pass, corpus}, dtype, std::move(limits));
   }
 
   Result<void> MeasureRanges() {
     const bool on_cpu = inputs_.device == DeviceKind::kCpu;
-    KV8_ASSIGN_OR_RETURN(DocumentRunner runner,
-                         MakeRunner(on_cpu ? KvDType::kFp32 : KvDType::kFp16, {}, true));
+    KV8_ASSIGN_OR_RETURN(DocumentRunner runner, MakeRunner(on_cpu ? KvDType::kFp32 : KvDType::kFp16,
+                                                           totals_, {.observe_kv = true}));
     std::vector<LayerStatistics>& layers = state_.report.layers;
     std::vector<HeadMagnitudes> heads(layers.size() * 2 *
                                       static_cast<std::size_t>(model_.spec.qsa.kv_heads));
-    const auto after = [&](const TokenDocument& document) -> Result<void> {
-      runner.executor().TakeKvMagnitudes(heads);
-      state_.report.documents += 1;
-      state_.report.tokens += document.ids.size();
-      return AddMagnitudes(heads, {document.category, document.where}, layers);
+    const auto ended = [&](const MeasuredDocument& measured) {
+      const TokenDocument& document = measured.document;
+      return AddDocument(measured.max_bits,
+                         {document.category, document.where, document.ids.size()}, state_.report);
     };
-    KV8_RETURN_IF_ERROR(RunDocuments(runner, Limits(), totals_.tokens, after));
+    const auto collect = [&] {
+      runner.executor().TakeKvMagnitudes(heads);
+      AddMagnitudes(heads, layers);
+    };
+    KV8_RETURN_IF_ERROR(RunDocuments(runner, Limits(), totals_.tokens, ended, collect));
     auto scalable = CheckScalable(state_.report);
     if (!scalable.ok()) RemovePartial();  // to go on would end here again
     return scalable;
@@ -204,29 +202,37 @@ class Run {
     for (const LayerStatistics& layer : state_.report.layers) {
       scales.push_back({ScaleForMaxAbs(layer.k.max_abs), ScaleForMaxAbs(layer.v.max_abs)});
     }
+    CorpusTotals corpus = totals_;
+    corpus.tokens = SaturationTokens();
     KV8_ASSIGN_OR_RETURN(DocumentRunner runner,
-                         MakeRunner(KvDType::kE4M3, std::move(scales), false));
+                         MakeRunner(KvDType::kE4M3, corpus, {.scales = std::move(scales)}));
     std::vector<SaturationCount> counted(state_.report.layers.size());
-    const auto after = [&](const TokenDocument& document) -> Result<void> {
-      AddSaturation(document.ids.size(), runner.executor().Saturation(), counted);
+    std::uint64_t target_rows = 0, draft_rows = 0;  // since the last collect
+    const auto ended = [&](const MeasuredDocument& measured) -> Result<void> {
+      target_rows += measured.document.ids.size();
+      draft_rows += measured.document.ids.size() - 1;
       return {};
+    };
+    const auto collect = [&] {
+      AddSaturation(std::exchange(target_rows, 0), std::exchange(draft_rows, 0),
+                    runner.executor().Saturation(), counted);
     };
     TokenLimits limits = Limits();
     limits.total_tokens = SaturationTokens();
-    return RunDocuments(runner, limits, SaturationTokens(), after);
+    return RunDocuments(runner, limits, SaturationTokens(), ended, collect);
   }
 
-  /// Adds what the cache counted since `counted`, and what it stored: `tokens` rows, one less in
-  /// the draft layer.
-  void AddSaturation(std::size_t tokens, const std::vector<SaturationCount>& now,
+  /// Adds what the cache counted since `counted`, and what it stored in that time.
+  void AddSaturation(std::uint64_t target_rows, std::uint64_t draft_rows,
+                     const std::vector<SaturationCount>& now,
                      std::vector<SaturationCount>& counted) {
     const QsaConfig& qsa = model_.spec.qsa;
+    const std::uint64_t row_values =
+        static_cast<std::uint64_t>(qsa.kv_heads) * static_cast<std::uint64_t>(qsa.head_dim);
     for (std::size_t i = 0; i < now.size(); ++i) {
       LayerStatistics& layer = state_.report.layers[i];
       const bool draft = layer.layer == model_.spec.layer_count();
-      const std::uint64_t values = (tokens - (draft ? 1 : 0)) *
-                                   static_cast<std::uint64_t>(qsa.kv_heads) *
-                                   static_cast<std::uint64_t>(qsa.head_dim);
+      const std::uint64_t values = (draft ? draft_rows : target_rows) * row_values;
       layer.k.saturation_checked_count += values;
       layer.v.saturation_checked_count += values;
       layer.k.saturated_count += now[i].k - counted[i].k;
@@ -235,28 +241,39 @@ class Run {
     counted = now;
   }
 
-  /// The rest of a pass, from state_.position on.
-  template <class After>
+  bool SaveIsDue() const { return Clock::now() - last_save_ >= options_.save_interval; }
+
+  /// The rest of a pass over the corpus, from state_.position on: `ended` takes each document,
+  /// `collect` what the device has counted over all documents since the last time. When a save is
+  /// due, no document begins before the unfinished one is done and all is saved.
+  template <class Ended, class Collect>
   Result<void> RunDocuments(DocumentRunner& runner, const TokenLimits& limits, std::uint64_t total,
-                            const After& after) {
-    TokenSource source(files_, inputs_.tokenizer, model_.spec.vocab, limits, state_.position);
-    const auto tell = [&](std::uint64_t done) {
-      return progress_({Name(state_.pass), state_.position.tokens + done, total});
-    };
-    if (!tell(0)) return Cancelled();
+                            const Ended& ended, const Collect& collect) {
+    DocumentQueue queue(
+        TokenSource(files_, inputs_.tokenizer, model_.spec.vocab, limits, state_.position));
+    std::uint64_t done = state_.position.tokens;
+    const auto tell = [&] { return progress_({Name(state_.pass), done, total}); };
+    if (!tell()) return Cancelled();
     for (;;) {
-      KV8_ASSIGN_OR_RETURN(const auto document, source.Next());
-      if (!document) return {};
-      const auto on_chunk = [&](std::int64_t done) {
-        return tell(static_cast<std::uint64_t>(done));
-      };
-      KV8_ASSIGN_OR_RETURN(const bool whole, runner.Run(document->ids, on_chunk));
-      if (!whole) return Cancelled();
-      KV8_RETURN_IF_ERROR(after(*document));
-      if (runner.executor().failure()) return *runner.executor().failure();
-      state_.position = source.position();
-      if (Clock::now() - last_save_ >= options_.save_interval) KV8_RETURN_IF_ERROR(Save());
+      KV8_ASSIGN_OR_RETURN(const DocumentRunner::Pass pass,
+                           runner.Run(queue, runner.idle() || !SaveIsDue()));
+      if (pass.tokens == 0) break;
+      for (const MeasuredDocument& measured : pass.ended) {
+        KV8_RETURN_IF_ERROR(ended(measured));
+        state_.position = measured.document.end;
+      }
+      done += static_cast<std::uint64_t>(pass.tokens);
+      if (!tell()) return Cancelled();
+      if (runner.idle() && SaveIsDue()) KV8_RETURN_IF_ERROR(Collected(runner, collect, true));
     }
+    return Collected(runner, collect, false);
+  }
+
+  template <class Collect>
+  Result<void> Collected(DocumentRunner& runner, const Collect& collect, bool save) {
+    collect();
+    if (runner.executor().failure()) return *runner.executor().failure();
+    return save ? Save() : Result<void>();
   }
 
   Error Cancelled() const {
@@ -270,6 +287,9 @@ class Run {
   const CalibrationInputs& inputs_;
   const CalibrationOptions& options_;
   const Model& model_;
+  /// The GPU, opened before the first runner and until after the last: it takes longer to open than
+  /// many passes take.
+  std::unique_ptr<Device> device_;
   std::vector<CorpusFile> files_;
   const ProgressFn& progress_;
   Json identity_;

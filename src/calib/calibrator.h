@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "calib/document_runner.h"
 #include "calib/progress.h"
 #include "checkpoint/weights_hash.h"
 #include "kv8/error.h"
@@ -25,6 +26,7 @@ struct CalibrationInputs {
   DeviceKind device = DeviceKind::kCpu;
   std::string backend;  // see EngineOptions
   int threads = 1;
+  std::optional<PassSize> pass;  // what the device prefers, without it; leaves no trace
 };
 
 struct CalibrationOptions {
@@ -38,13 +40,13 @@ struct CalibrationOptions {
   /// Tokens of the saturation pass, from the start of the corpus; all without it. 0 leaves the pass
   /// out.
   std::optional<std::uint64_t> saturation_tokens;
-  bool restart = false;                    // forget an unfinished run
-  std::chrono::seconds save_interval{30};  // 0: after every document
-  WeightsHashOptions hash;                 // of the weights, which the report is bound to
+  bool restart = false;                             // forget an unfinished run
+  std::chrono::milliseconds save_interval{30'000};  // 0: after every pass, between documents
+  WeightsHashOptions hash;                          // of the weights, which the report is bound to
 };
 
-/// Called before a pass and after every few hundred tokens of it. False stops the run; it can go on
-/// later as after a kill.
+/// Called before a pass over the corpus and after every pass of the model. False stops the run; it
+/// can go on later as after a kill.
 using ProgressFn = std::function<bool(const CalibrationProgress&)>;
 
 /// Two passes over the corpus.
@@ -54,7 +56,8 @@ using ProgressFn = std::function<bool(const CalibrationProgress&)>;
 ///   Saturation: E4M3 cache with the scales that follow from the first pass; counts what the cache
 ///   store really clips. Not 0 by construction: rounded K and V move the inputs of later layers.
 /// A run that was killed goes on where it last saved when called again with the same inputs, and
-/// gives the same bytes as an uninterrupted one, whatever the number of threads.
+/// gives the same bytes as an uninterrupted one, whatever the number of threads and the documents
+/// that share a pass.
 /// Writes the report and returns it. Memory depends on the longest document, not on the corpus.
 /// Errors: kAlreadyExists for the output, kNotFound for its directory, both before any work; those
 /// of ScanCorpus, before the first pass; kMismatch or kCorrupt for an unfinished run of other

@@ -1,42 +1,96 @@
-// One document at a time through the target and the draft head, prefill only, on any device.
+// Documents through the target and the draft head, prefill only, several in a pass, on any device.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "calib/document_queue.h"
+#include "kvcache/page_pool.h"
 #include "model/executor.h"
 
 namespace kv8 {
 
-/// Owns an executor for one sequence.
+/// How large a pass may be. No result depends on it.
+struct PassSize {
+  std::int64_t rows = 512;  // a multiple of 64, at least 64
+  int documents = 4;        // at least 1
+};
+
+/// What suits a device: enough rows to use all of it, few enough to keep activations small.
+PassSize PreferredPass(DeviceKind device);
+
+/// A document that has been run whole.
+struct MeasuredDocument {
+  TokenDocument document;
+  /// [observed heads], see Executor::TakeKvMaxima; empty where nothing is observed.
+  std::vector<std::uint32_t> max_bits;
+};
+
+/// Rows of a pass go to documents in the corpus's order: a document gets as many as there are
+/// before the next one gets any, and none begins behind one that does not end in the pass. So at
+/// most one document is unfinished between two passes.
 class DocumentRunner {
  public:
-  /// Called after every chunk with the document's tokens done so far; false stops the document.
-  using OnChunk = std::function<bool(std::int64_t tokens_done)>;
+  /// What is to be run: the passes are no larger than that.
+  struct Work {
+    PassSize pass;
+    CorpusTotals corpus;
+  };
+  struct Pass {
+    std::int64_t tokens = 0;              // rows of the target; 0: there was nothing to run
+    std::vector<MeasuredDocument> ended;  // in the corpus's order
+  };
 
-  /// Rows of one pass: enough to use every core well, few enough to keep activations small. Results
-  /// do not depend on it; it must be a multiple of 64.
-  static constexpr std::int64_t kChunkTokens = 512;
+  /// `limits` says all that does not follow from the work: type of the cache, scales, threads.
+  /// `model` must outlive the runner. On a device without memory for a pass of that size, passes
+  /// are smaller. Errors: those of CreateExecutor.
+  static Result<DocumentRunner> Create(DeviceKind device, const Model& model, const Work& work,
+                                       KvDType dtype, ExecutorLimits limits);
 
-  /// `executor` was built for at least one slot, kChunkTokens rows and the longest document;
-  /// `pages` are those of its pools.
-  DocumentRunner(std::unique_ptr<Executor> executor, std::int64_t pages, bool with_draft);
+  /// One pass: every row of the target, and of the draft head all rows but a document's last, which
+  /// has no next token to pair with. Goes on with the unfinished document and, if `may_begin`, with
+  /// those of `queue`, and reads ahead there while the device works.
+  /// Errors: those of DocumentQueue; what the device says.
+  Result<Pass> Run(DocumentQueue& queue, bool may_begin);
 
-  /// Runs `ids` from an empty sequence: every row of the target, and of the draft head all rows but
-  /// the last, which has no next token to pair with. False when `on_chunk` stopped it.
-  /// Errors: what the device says.
-  Result<bool> Run(std::span<const TokenId> ids, const OnChunk& on_chunk);
-
+  /// No document is unfinished.
+  bool idle() const { return running_.empty(); }
   Executor& executor() { return *executor_; }
 
  private:
+  /// A document that has rows in the pass, or is unfinished.
+  struct Running {
+    MeasuredDocument measured;
+    int slot = 0;
+    std::int64_t done = 0;  // tokens before the pass
+    std::int64_t rows = 0;  // in the pass
+    std::vector<PageId> pages;
+
+    std::int64_t total() const { return std::ssize(measured.document.ids); }
+    bool ends() const { return done + rows == total(); }
+  };
+
+  DocumentRunner(std::unique_ptr<Executor> executor, const ExecutorLimits& limits);
+  std::int64_t RowsOf(std::int64_t tokens_left) const;
+  Result<void> Fill(DocumentQueue& queue, bool may_begin);
+  Result<void> Begin(TokenDocument document);
+  Result<void> Place(Running& document);
+  void RunTarget();
+  void RunDraft();
+  void RaiseMaxima();
+  Pass End();
+
   std::unique_ptr<Executor> executor_;
-  std::vector<PageId> pages_;          // the whole pool, in order
-  std::vector<std::int64_t> sources_;  // 0, 1, 2, ...
-  bool with_draft_;
+  ExecutorLimits limits_;
+  PagePool pages_;
+  std::vector<int> free_slots_;
+  std::vector<Running> running_;  // in the corpus's order
+  std::int64_t rows_left_ = 0;    // of the pass
+  std::vector<TokenId> ids_;
+  std::vector<SlotRows> items_;
+  std::vector<std::int64_t> sources_;
+  std::vector<std::uint32_t> max_bits_;  // [slots, observed heads]
 };
 
 }  // namespace kv8

@@ -1,6 +1,7 @@
 // From what an executor has counted to the statistics of a report.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,15 +12,20 @@
 
 namespace kv8 {
 
-/// The document that was counted.
+/// A document whose every row was counted.
 struct CountedDocument {
   std::string category;
   std::string where;  // for messages
+  std::uint64_t tokens = 0;
 };
 
-/// Adds `heads` [layers.size(), 2, kv heads], K before V, to the layers. Errors: kCorrupt, naming
-/// layer, side and document, for a value that was not finite; then nothing is added.
-Result<void> AddMagnitudes(std::span<const HeadMagnitudes> heads, const CountedDocument& document,
-                           std::vector<LayerStatistics>& layers);
+/// Adds a document and its maxima `max_bits` [layers, 2, kv heads], K before V, bits of FP32.
+/// Errors: kCorrupt, naming layer, side and document, for a value that was not finite; then nothing
+/// is added.
+Result<void> AddDocument(std::span<const std::uint32_t> max_bits, const CountedDocument& document,
+                         CalibrationReport& report);
+
+/// Adds the counts `heads` [layers.size(), 2, kv heads] of any number of finite documents.
+void AddMagnitudes(std::span<const HeadMagnitudes> heads, std::vector<LayerStatistics>& layers);
 
 }  // namespace kv8

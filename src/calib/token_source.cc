@@ -24,12 +24,13 @@ Result<std::optional<TokenDocument>> TokenSource::Next() {
     return std::optional<TokenDocument>();
   }
   CorpusDocument& document = **next;
-  TokenDocument out{.category = document.category, .ids = {}, .where = reader_.Where()};
+  TokenDocument out{.category = document.category, .ids = {}, .where = reader_.Where(), .end = {}};
   KV8_ASSIGN_OR_RETURN(out.ids, TokensOf(std::move(document)));
   KV8_RETURN_IF_ERROR(CutToLimits(out.ids));
   position_.corpus = reader_.position();
   position_.documents += 1;
   position_.tokens += out.ids.size();
+  out.end = position_;
   return std::optional(std::move(out));
 }
 
@@ -65,11 +66,16 @@ Result<void> TokenSource::CutToLimits(std::vector<TokenId>& ids) {
 }
 
 Result<CorpusTotals> ScanCorpus(TokenSource source) {
+  CorpusTotals totals;
   for (;;) {
     KV8_ASSIGN_OR_RETURN(const auto document, source.Next());
     if (!document) break;
+    totals.longest = std::max<std::uint64_t>(totals.longest, document->ids.size());
   }
-  return CorpusTotals{source.position().documents, source.position().tokens, source.left_out()};
+  totals.documents = source.position().documents;
+  totals.tokens = source.position().tokens;
+  totals.left_out = source.left_out();
+  return totals;
 }
 
 }  // namespace kv8

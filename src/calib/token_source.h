@@ -31,6 +31,7 @@ struct TokenDocument {
   std::string category;
   std::vector<TokenId> ids;  // at least one
   std::string where;         // "FILE:LINE", for messages
+  SourcePosition end;        // behind it
 };
 
 /// Text is used as it is: no special tokens are added, those inside of it are recognised.
@@ -66,6 +67,7 @@ class TokenSource {
 struct CorpusTotals {
   std::uint64_t documents = 0;
   std::uint64_t tokens = 0;
+  std::uint64_t longest = 0;  // tokens of the longest document
   bool left_out = false;
 };
 

@@ -26,6 +26,7 @@ struct SequenceRows {
   /// state after each row but the last is kept there, for a rollback. Then row_count is at most
   /// PleConfig::conv_rows, if there are PLE layers.
   std::span<SequenceState> trail = {};
+  std::span<std::uint32_t> max_bits = {};  // as CpuContext::magnitudes, of this sequence alone
 };
 
 /// Rows of any number of sequences; each sequence appears once.

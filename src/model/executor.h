@@ -32,7 +32,8 @@ struct ExecutorLimits {
   int threads = 1;
   bool with_draft = false;          // the draft head runs too
   std::vector<StoreScales> scales;  // one per K/V layer with kE4M3, else empty
-  bool observe_kv = false;          // counts what is stored: TakeKvMagnitudes
+  bool observe_kv = false;          // counts what is stored: TakeKvMagnitudes, TakeKvMaxima
+  bool prefill_only = false;        // no row will be in decode and no logit asked for
   std::string backend;              // of the device's ops, see EngineOptions; empty: the first
   std::optional<std::int64_t> device_memory;  // see EngineOptions
 };
@@ -46,7 +47,7 @@ struct ExecutorMemory {
   std::int64_t scratch = 0;      // of the CPU's ops; a GPU's is among the activations
 };
 
-/// Heads that TakeKvMagnitudes gives.
+/// Heads that are counted with ExecutorLimits::observe_kv.
 inline std::int64_t ObservedHeads(const KvCachePlan& cache) {
   return cache.layers * 2 * cache.kv.kv_heads;
 }
@@ -135,6 +136,9 @@ class Executor {
   /// With ExecutorLimits::observe_kv, what was stored since the last call, and starts anew: per K/V
   /// layer 2 * kv_heads heads, of K, then of V.
   virtual void TakeKvMagnitudes(std::span<HeadMagnitudes> to) = 0;
+  /// Likewise for each slot [slots,ObservedHeads]: the bits of the largest |x| of its rows as FP32;
+  /// from infinity's on, a value was not finite.
+  virtual void TakeKvMaxima(std::span<std::uint32_t> to) = 0;
   /// Clipped values so far, per K/V layer.
   virtual std::vector<SaturationCount> Saturation() = 0;
 

@@ -13,7 +13,6 @@ inline constexpr int kMagnitudeBins = 4096;  // LogHistogram::kBins
 struct HeadMagnitudes {
   std::uint64_t count = 0;
   std::uint64_t zeros = 0;
-  std::uint64_t max_bits = 0;  // of |x| as FP32; from infinity's on, a value was not finite
   std::uint64_t bins[kMagnitudeBins] = {};  // of finite values that are not zero
 };
 

@@ -22,6 +22,7 @@ from kv8_cli import (
 )
 
 DRAFT_LAYER = 12
+HIDDEN = 192
 EXPECTED = REPO / "tests" / "golden" / "calibration_expected.json"
 
 
@@ -36,6 +37,22 @@ def documents(count):
 
 def tensor(layer, side):
     return f"model.layers.{layer}.self_attn.{side}_scale"
+
+
+def spoiled_model(directory, suffix, element):
+    """The bundled model with one BF16 value of the tensor whose name ends so as NaN."""
+    model = link_model(directory)
+    index = json.loads((model / "model.safetensors.index.json").read_text())
+    name = next(n for n in index["weight_map"] if n.endswith(suffix))
+    shard = model / index["weight_map"][name]
+    content = bytearray(shard.read_bytes())
+    header = int.from_bytes(content[:8], "little")
+    begin, _ = json.loads(content[8 : 8 + header])[name]["data_offsets"]
+    at = 8 + header + begin + 2 * element
+    content[at : at + 2] = b"\xc0\x7f"
+    shard.unlink()
+    shard.write_bytes(content)
+    return model
 
 
 class CalibrateTest(Kv8TestCase):
@@ -127,20 +144,18 @@ class CalibrateTest(Kv8TestCase):
 
     def test_refuses_weights_that_are_not_finite(self):
         # Nothing checks large tensors when a checkpoint is opened: the values must be noticed.
-        model = link_model(self.dir / "model")
-        index = json.loads((model / "model.safetensors.index.json").read_text())
-        name = next(n for n in index["weight_map"] if n.endswith("layers.7.self_attn.v_proj.weight"))
-        shard = model / index["weight_map"][name]
-        content = bytearray(shard.read_bytes())
-        header = int.from_bytes(content[:8], "little")
-        begin, _ = json.loads(content[8 : 8 + header])[name]["data_offsets"]
-        at = 8 + header + begin
-        content[at : at + 2] = b"\xc0\x7f"  # BF16 NaN
-        shard.unlink()
-        shard.write_bytes(content)
+        model = spoiled_model(self.dir / "model", "layers.7.self_attn.v_proj.weight", 0)
         command = ("calibrate", "--model", model, "--corpus", self.corpus, "--output", self.output)
         self.refuse(*command, naming=["layer 7 V", "not finite", "corpus.jsonl:1"])
         self.assertFalse(self.output.exists())
+
+    def test_names_the_document_with_values_that_are_not_finite(self):
+        # All four share a pass; only the third has the token whose embedding is spoiled.
+        model = spoiled_model(self.dir / "model", "embed_tokens.weight", 777 * HIDDEN)
+        ids = [[300, 301], [400] * 70, [300, 777, 301], [302, 303]]
+        corpus = self.file("ids.jsonl", "".join(json.dumps({"token_ids": i}) + "\n" for i in ids))
+        command = ("calibrate", "--model", model, "--corpus", corpus, "--output", self.output)
+        self.refuse(*command, naming=["layer 3 K", "not finite", "ids.jsonl:3"])
 
     def test_a_full_disk_leaves_nothing_half_written(self):
         def limit_files():

@@ -246,7 +246,9 @@ class Bench {
                       .heads = kKvHeads,
                       .dim = kHeadDim,
                       .cells = b_.Upload(table),
-                      .out = b_.Upload(std::vector<HeadMagnitudes>(2 * kKvHeads))});
+                      .out = b_.Upload(std::vector<HeadMagnitudes>(2 * kKvHeads)),
+                      .max_bits = b_.Upload(std::vector<std::uint32_t>(2 * kKvHeads)),
+                      .max_stride = 2 * kKvHeads});
     }
     const double us = b_.MedianMicroseconds(kSets, [&](int i) {
       Must(b_.ops().KvObserve(b_.stream(), sets[static_cast<std::size_t>(i)]));

@@ -11,6 +11,7 @@ namespace {
 
 constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
 constexpr auto kHeadBytes = static_cast<std::int64_t>(sizeof(HeadMagnitudes));
+constexpr auto kMaximumBytes = static_cast<std::int64_t>(sizeof(std::uint32_t));
 
 /// A pass over the batch, or a mix and head over rows of logits.
 ScratchSize PlanScratch(const ModelSpec& spec, const OpTable& ops, const ExecutorLimits& limits) {
@@ -49,6 +50,7 @@ CpuExecutor::CpuExecutor(const Model& model, const ExecutorLimits& limits, const
   logits_.resize(static_cast<std::size_t>(limits.logit_rows * model_.spec.vocab));
   if (limits.observe_kv) {
     magnitudes_.resize(static_cast<std::size_t>(ObservedHeads(limits.cache)));
+    max_bits_.resize(static_cast<std::size_t>(limits.slots) * magnitudes_.size());
   }
   if (!limits.with_draft) return;
   draft_input_.resize(streams_.size());
@@ -61,7 +63,9 @@ Result<ExecutorMemory> CpuExecutor::Plan(const Model& model, const ExecutorLimit
   const StateLayout layout = StateLayout::For(model.spec, limits.with_draft);
   const std::int64_t width = model.spec.stream_width();
   const std::int64_t streams = limits.max_rows * width * (limits.with_draft ? 3 : 1);
-  const std::int64_t observed = limits.observe_kv ? ObservedHeads(limits.cache) * kHeadBytes : 0;
+  const std::int64_t observed =
+      limits.observe_kv ? ObservedHeads(limits.cache) * (kHeadBytes + limits.slots * kMaximumBytes)
+                        : 0;
   const std::int64_t logits = limits.logit_rows * (width + config.vocab);
   return ExecutorMemory{.states = layout.bytes() * limits.slots,
                         .rollback = layout.Recurrent().bytes() * limits.slots * limits.drafts,
@@ -79,7 +83,8 @@ ExecutorMemory CpuExecutor::memory() const {
   return {.states = bytes(states_),
           .rollback = bytes(trails_),
           .activations = workspace_.bytes() + static_cast<std::int64_t>(floats) * kFloatBytes +
-                         std::ssize(magnitudes_) * kHeadBytes,
+                         std::ssize(magnitudes_) * kHeadBytes +
+                         std::ssize(max_bits_) * kMaximumBytes,
           .scratch = scratch_.bytes()};
 }
 
@@ -101,7 +106,9 @@ std::span<const SequenceRows> CpuExecutor::Sequences(std::span<const SlotRows> i
          .phase = item.phase,
          .state = &State(item.slot),
          .pages = item.pages,
-         .trail = keep ? Trail(item.slot, item.rows - 1) : std::span<SequenceState>()});
+         .trail = keep ? Trail(item.slot, item.rows - 1) : std::span<SequenceState>(),
+         .max_bits = std::span(max_bits_).subspan(
+             static_cast<std::size_t>(item.slot) * magnitudes_.size(), magnitudes_.size())});
     row += item.rows;
   }
   return sequences_;
@@ -167,6 +174,11 @@ void CpuExecutor::SaveState(int slot, std::optional<std::int64_t> kept, std::spa
 void CpuExecutor::TakeKvMagnitudes(std::span<HeadMagnitudes> to) {
   std::ranges::copy(magnitudes_, to.begin());
   std::ranges::fill(magnitudes_, HeadMagnitudes{});
+}
+
+void CpuExecutor::TakeKvMaxima(std::span<std::uint32_t> to) {
+  std::ranges::copy(max_bits_, to.begin());
+  std::ranges::fill(max_bits_, 0);
 }
 
 void CpuExecutor::SavePages(std::span<const PageId> pages, std::span<std::byte> to) {

@@ -32,6 +32,7 @@ class CpuExecutor final : public Executor {
   void LoadPages(std::span<const std::byte> from, std::span<const PageId> pages) override;
   void CopyPage(PageId from, PageId to) override { cache_.CopyPage(from, to); }
   void TakeKvMagnitudes(std::span<HeadMagnitudes> to) override;
+  void TakeKvMaxima(std::span<std::uint32_t> to) override;
   std::vector<SaturationCount> Saturation() override { return cache_.saturation(); }
 
  private:
@@ -70,12 +71,13 @@ class CpuExecutor final : public Executor {
   std::vector<SequenceState> states_;  // by slot
   std::vector<SequenceState> trails_;  // by slot, `drafts_` each
   std::vector<SequenceRows> sequences_;
-  AlignedVector<float> streams_;        // [max_rows,S*H]
-  AlignedVector<float> token_streams_;  // [logit_rows,S*H]
-  AlignedVector<float> logits_;         // [logit_rows,V]
-  AlignedVector<float> draft_input_;    // [max_rows,S*H]; empty without a draft head
-  AlignedVector<float> draft_streams_;  // [max_rows,S*H]; likewise
-  std::vector<HeadMagnitudes> magnitudes_;
+  AlignedVector<float> streams_;            // [max_rows,S*H]
+  AlignedVector<float> token_streams_;      // [logit_rows,S*H]
+  AlignedVector<float> logits_;             // [logit_rows,V]
+  AlignedVector<float> draft_input_;        // [max_rows,S*H]; empty without a draft head
+  AlignedVector<float> draft_streams_;      // [max_rows,S*H]; likewise
+  std::vector<HeadMagnitudes> magnitudes_;  // [observed heads]; empty: nothing is counted
+  std::vector<std::uint32_t> max_bits_;     // [slots,observed heads]
 };
 
 }  // namespace kv8

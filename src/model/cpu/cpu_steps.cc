@@ -213,9 +213,13 @@ Result<void> CpuSteps::ObserveKeyValue(const LayerSpec& layer) {
   if (context_.magnitudes.empty()) return {};
   const int heads = config_.qsa.kv_heads;
   const auto count = static_cast<std::size_t>(2 * heads);
-  context_.ops.kv_observe(
-      context_.op_context, heads, w_.key, w_.value,
-      context_.magnitudes.subspan(static_cast<std::size_t>(layer.kv_layer) * count, count));
+  const std::size_t first = static_cast<std::size_t>(layer.kv_layer) * count;
+  for (const SequenceRows& rows : batch_.sequences) {
+    context_.ops.kv_observe(context_.op_context, heads, w_.key.Rows(rows.row_begin, rows.row_count),
+                            w_.value.Rows(rows.row_begin, rows.row_count),
+                            context_.magnitudes.subspan(first, count),
+                            rows.max_bits.subspan(first, count));
+  }
   return {};
 }
 

@@ -60,7 +60,7 @@ Result<void> CudaExecutor::Open() {
   KV8_RETURN_IF_ERROR(TakeHostBuffers());
   KV8_RETURN_IF_ERROR(TakeBuffers());
   KV8_RETURN_IF_ERROR(TryEveryOp());
-  return CaptureGraphs();
+  return limits_.prefill_only ? Result<void>() : CaptureGraphs();
 }
 
 Result<void> CudaExecutor::TakeWeights(const DeviceMemoryPlan& plan, bool tables_on_host) {
@@ -90,7 +90,8 @@ Result<void> CudaExecutor::TakeBuffers() {
   work_ = DeviceWorkspace::Take(arena, model_.spec, size);
   const std::int64_t tokens = limits_.tokens > 0 ? limits_.tokens : model_.spec.vocab;
   parts_.emplace(DeviceModel{model_.spec, *ops_, weights_, *state_, work_, *inputs_,
-                             static_cast<std::int32_t>(tokens), limits_.drafts});
+                             static_cast<std::int32_t>(tokens), limits_.drafts,
+                             size.observed_heads});
   return WriteConstants(size.rows);
 }
 

@@ -41,6 +41,7 @@ class CudaExecutor final : public Executor {
   void LoadPages(std::span<const std::byte> from, std::span<const PageId> pages) override;
   void CopyPage(PageId from, PageId to) override;
   void TakeKvMagnitudes(std::span<HeadMagnitudes> to) override;
+  void TakeKvMaxima(std::span<std::uint32_t> to) override;
   std::vector<SaturationCount> Saturation() override;
 
  private:
@@ -92,6 +93,8 @@ class CudaExecutor final : public Executor {
   Result<void> EachPack(std::span<const PageId> pages, bool to_pack, Function&& move);
   Result<void> Copy(const CopySet& set, std::span<const CopyPair> pairs);
   Result<void> Read(void* to, const void* from, std::int64_t bytes);
+  /// Read, and what was read begins at 0 again.
+  Result<void> ReadAndClear(void* to, void* from, std::int64_t bytes);
   Result<void> ApplyPending();
   std::int32_t MostSelectionBlocks() const;
   std::int32_t ContextBound(std::int32_t blocks) const;

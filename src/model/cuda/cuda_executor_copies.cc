@@ -28,6 +28,11 @@ Result<void> CudaExecutor::Read(void* to, const void* from, std::int64_t bytes) 
   return stream_.Synchronize();
 }
 
+Result<void> CudaExecutor::ReadAndClear(void* to, void* from, std::int64_t bytes) {
+  KV8_RETURN_IF_ERROR(Read(to, from, bytes));
+  return stream_.Fill(from, std::byte{0}, bytes);
+}
+
 /// The rollbacks and resets asked for since the last pass; resets come last, for slots that have a
 /// new sequence.
 Result<void> CudaExecutor::ApplyPending() {
@@ -126,10 +131,16 @@ void CudaExecutor::CopyPage(PageId from, PageId to) {
 }
 
 void CudaExecutor::TakeKvMagnitudes(std::span<HeadMagnitudes> to) {
-  Guard([&]() -> Result<void> {
-    const auto bytes = static_cast<std::int64_t>(to.size_bytes());
-    KV8_RETURN_IF_ERROR(Read(to.data(), work_.magnitudes.heads, bytes));
-    return stream_.Fill(work_.magnitudes.heads, std::byte{0}, bytes);
+  Guard([&] {
+    return ReadAndClear(to.data(), work_.magnitudes.heads,
+                        static_cast<std::int64_t>(to.size_bytes()));
+  });
+}
+
+void CudaExecutor::TakeKvMaxima(std::span<std::uint32_t> to) {
+  Guard([&] {
+    return ReadAndClear(to.data(), work_.magnitudes.max_bits,
+                        static_cast<std::int64_t>(to.size_bytes()));
   });
 }
 

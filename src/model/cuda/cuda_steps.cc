@@ -293,13 +293,16 @@ Result<void> CudaSteps::StoreKeyValue(const QsaLayerWeights& weights, const Laye
 Result<void> CudaSteps::ObserveKeyValue(const LayerSpec& layer) {
   if (w_.magnitudes.heads == nullptr) return {};
   const QsaConfig& q = m_.config.qsa;
+  const std::int64_t first_head = std::int64_t{layer.kv_layer} * 2 * q.kv_heads;
   return m_.ops.KvObserve(stream_, {.rows = m_.inputs.rows(shape_),
                                     .key = w_.qsa.key,
                                     .value = w_.qsa.value,
                                     .heads = q.kv_heads,
                                     .dim = q.head_dim,
                                     .cells = w_.magnitudes.cells,
-                                    .out = w_.magnitudes.heads + layer.kv_layer * 2 * q.kv_heads});
+                                    .out = w_.magnitudes.heads + first_head,
+                                    .max_bits = w_.magnitudes.max_bits + first_head,
+                                    .max_stride = m_.observed_heads});
 }
 
 Result<void> CudaSteps::Attend(const QsaLayerWeights& weights, const LayerSpec& layer) {

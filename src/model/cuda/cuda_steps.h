@@ -20,6 +20,7 @@ struct DeviceModel {
   const PassInputs& inputs;
   std::int32_t tokens = 0;  // to choose from, the first so many of the vocabulary
   int drafts = 0;
+  std::int64_t observed_heads = 0;  // see WorkspaceSize
 };
 
 /// One pass: enqueues work and neither waits nor allocates, so it can be captured. Combine is

@@ -89,10 +89,11 @@ void TakeDraft(Arena& arena, const ModelSpec& config, std::int64_t rows, DeviceW
   w.ones = arena.Take<float>(rows * config.streams);
 }
 
-void TakeMagnitudes(Arena& arena, std::int64_t heads, DeviceWorkspace& w) {
-  if (heads == 0) return;
+void TakeMagnitudes(Arena& arena, const WorkspaceSize& size, DeviceWorkspace& w) {
+  if (size.observed_heads == 0) return;
   w.magnitudes.cells = arena.Take<MagnitudeCell>(std::ssize(Log2Bins::Get().cells()));
-  w.magnitudes.heads = arena.Take<HeadMagnitudes>(heads);
+  w.magnitudes.heads = arena.Take<HeadMagnitudes>(size.observed_heads);
+  w.magnitudes.max_bits = arena.Take<std::uint32_t>(size.prefill_slices * size.observed_heads);
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelSpec& config,
   w.best_tokens = arena.Take<std::int32_t>(size.logit_rows);
   TakeChoice(arena, size.logit_rows, w);
   w.gathers = arena.Take<CopyArray>(4);
-  TakeMagnitudes(arena, size.observed_heads, w);
+  TakeMagnitudes(arena, size, w);
   w.x = arena.Take<float>(mixed_rows * config.hidden);
   w.y = arena.Take<float>(size.rows * config.hidden);
   w.inject = arena.Take<float>(mixed_rows * config.streams);

@@ -17,7 +17,7 @@ inline constexpr std::int32_t kAttentionRows = 512;
 /// What the buffers are for.
 struct WorkspaceSize {
   std::int64_t rows = 0;                  // of a pass
-  std::int64_t prefill_slices = 0;        // likewise, at most
+  std::int64_t prefill_slices = 0;        // likewise, at most: the slots
   std::int64_t logit_rows = 0;            // of one call
   std::int64_t max_selection_blocks = 0;  // selection blocks of the longest sequence
   bool with_draft = false;
@@ -45,8 +45,9 @@ struct DeviceWorkspace {
   } choice;            // of ChooseTokens
   CopyArray* gathers;  // [4] between streams: see CudaExecutor
   struct {
-    MagnitudeCell* cells;   // of Log2Bins
-    HeadMagnitudes* heads;  // [observed heads]; both null where nothing is counted
+    MagnitudeCell* cells;     // of Log2Bins
+    HeadMagnitudes* heads;    // [observed heads]; all null where nothing is counted
+    std::uint32_t* max_bits;  // [slots,observed heads]
   } magnitudes;
   float *x, *y;   // [T,H] input and output of a step
   float* inject;  // [T,S]

@@ -36,14 +36,16 @@ void AddValues(const float* values, std::int64_t count, const Log2Bins& log2_bin
   partial.max_bits = max_bits;
 }
 
-void AddPartial(const Partial& partial, std::int64_t count, HeadMagnitudes& head) {
+void AddPartial(const Partial& partial, std::int64_t count, HeadMagnitudes& head,
+                std::uint32_t& max_bits) {
   head.count += static_cast<std::uint64_t>(count);
   head.zeros += partial.zeros;
-  head.max_bits = std::max<std::uint64_t>(head.max_bits, partial.max_bits);
+  max_bits = std::max(max_bits, partial.max_bits);
   for (std::size_t i = 0; i < partial.bins.size(); ++i) head.bins[i] += partial.bins[i];
 }
 
-void ObserveHead(const OpContext& ctx, ConstMatrix values, HeadMagnitudes& head) {
+void ObserveHead(const OpContext& ctx, ConstMatrix values, HeadMagnitudes& head,
+                 std::uint32_t& max_bits) {
   const Log2Bins& log2_bins = Log2Bins::Get();
   std::mutex mutex;
   ctx.pool.ParallelFor(values.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -52,18 +54,19 @@ void ObserveHead(const OpContext& ctx, ConstMatrix values, HeadMagnitudes& head)
       AddValues(values.row(row).data(), values.cols, log2_bins, partial);
     }
     const std::lock_guard lock(mutex);
-    AddPartial(partial, (end - begin) * values.cols, head);
+    AddPartial(partial, (end - begin) * values.cols, head, max_bits);
   });
 }
 
 }  // namespace
 
 void KvObserve(const OpContext& ctx, int heads, ConstMatrix k, ConstMatrix v,
-               std::span<HeadMagnitudes> out) {
+               std::span<HeadMagnitudes> out, std::span<std::uint32_t> max_bits) {
   for (int i = 0; i < 2 * heads; ++i) {
     const ConstMatrix& side = i < heads ? k : v;
     const std::int64_t dim = side.cols / heads;
-    ObserveHead(ctx, side.Cols(i % heads * dim, dim), out[static_cast<std::size_t>(i)]);
+    const auto head = static_cast<std::size_t>(i);
+    ObserveHead(ctx, side.Cols(i % heads * dim, dim), out[head], max_bits[head]);
   }
 }
 

@@ -21,7 +21,8 @@ __device__ __forceinline__ unsigned BinOf(const MagnitudeCell* cells, unsigned b
 
 /// A thread block's share; 32 bits hold what kObserveRows rows can give.
 struct Partial {
-  unsigned count, zeros, max_bits;
+  unsigned count, zeros;
+  unsigned max_bits[kObserveRows];  // of a run of one sequence's rows, at any row of the run
   unsigned bins[kMagnitudeBins];
 };
 
@@ -29,9 +30,14 @@ __device__ void AddRows(const KvObserveArgs& a, const float* values, int head, P
   const int first = static_cast<int>(blockIdx.x) * kObserveRows;
   const int rows = min(kObserveRows, a.rows.count - first);
   unsigned count = 0, zeros = 0, max_bits = 0;
+  int max_row = 0;  // whose sequence max_bits belongs to
   for (int i = static_cast<int>(threadIdx.x); i < rows * a.dim; i += kThreads) {
     const int row = first + i / a.dim;
     if (a.rows.sequence[row] < 0) continue;
+    if (a.rows.sequence[row] != a.rows.sequence[first + max_row]) {
+      atomicMax(&partial.max_bits[max_row], max_bits);
+      max_bits = 0, max_row = row - first;
+    }
     const std::int64_t at = static_cast<std::int64_t>(row) * a.heads + head;
     const unsigned bits = Bits(values[at * a.dim + i % a.dim]) & 0x7FFFFFFFu;
     ++count;
@@ -44,7 +50,15 @@ __device__ void AddRows(const KvObserveArgs& a, const float* values, int head, P
   }
   atomicAdd(&partial.count, count);
   atomicAdd(&partial.zeros, zeros);
-  atomicMax(&partial.max_bits, max_bits);
+  atomicMax(&partial.max_bits[max_row], max_bits);
+}
+
+/// Rows of padding have left 0 behind.
+__device__ void RaiseMaxima(const KvObserveArgs& a, const Partial& partial, int column) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i >= kObserveRows || partial.max_bits[i] == 0) return;
+  const int sequence = a.rows.sequence[static_cast<int>(blockIdx.x) * kObserveRows + i];
+  atomicMax(&a.max_bits[sequence * a.max_stride + column], partial.max_bits[i]);
 }
 
 }  // namespace
@@ -57,10 +71,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_kv_observe(const KvOb
   for (int i = static_cast<int>(threadIdx.x); i < kMagnitudeBins; i += kThreads) {
     partial.bins[i] = 0;
   }
-  if (threadIdx.x == 0) partial.count = partial.zeros = partial.max_bits = 0;
+  if (threadIdx.x < kObserveRows) partial.max_bits[threadIdx.x] = 0;
+  if (threadIdx.x == 0) partial.count = partial.zeros = 0;
   __syncthreads();
   AddRows(a, side == 0 ? a.key : a.value, head, partial);
   __syncthreads();
+  RaiseMaxima(a, partial, side * a.heads + head);
   HeadMagnitudes& out = a.out[side * a.heads + head];
   for (int i = static_cast<int>(threadIdx.x); i < kMagnitudeBins; i += kThreads) {
     if (partial.bins[i] != 0) atomicAdd(reinterpret_cast<Count*>(&out.bins[i]), partial.bins[i]);
@@ -68,7 +84,6 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_kv_observe(const KvOb
   if (threadIdx.x == 0) {
     atomicAdd(reinterpret_cast<Count*>(&out.count), partial.count);
     atomicAdd(reinterpret_cast<Count*>(&out.zeros), partial.zeros);
-    atomicMax(reinterpret_cast<Count*>(&out.max_bits), partial.max_bits);
   }
 }
 

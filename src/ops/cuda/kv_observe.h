@@ -18,8 +18,9 @@ inline constexpr std::int32_t kObserveRows = 64;
 
 /// The contract of ops/kv_observe.h; rows of padding do not count.
 ///
-/// Shapes   T = rows.count; key, value [T,heads,dim]; out [2,heads]
-/// Effects  adds to out
+/// Shapes   T = rows.count; key, value [T,heads,dim]; out [2,heads]; max_bits [2,heads] of sequence
+///          s at s * max_stride
+/// Effects  adds to out, raises max_bits of the rows' sequences
 struct KvObserveArgs {
   RowsView rows;
   const float* key;  // after norm and RoPE
@@ -27,6 +28,8 @@ struct KvObserveArgs {
   std::int32_t heads, dim;
   const MagnitudeCell* cells;
   HeadMagnitudes* out;
+  std::uint32_t* max_bits;
+  std::int64_t max_stride;
 };
 
 }  // namespace kv8::cuda

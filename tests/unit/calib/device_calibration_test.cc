@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "calib/calibrator.h"
 #include "support/golden.h"
@@ -11,17 +12,19 @@
 namespace kv8 {
 namespace {
 
-CalibrationReport Measure(DeviceKind device, const test::TempDir& dir) {
+CalibrationReport Measure(DeviceKind device, const test::TempDir& dir,
+                          std::optional<PassSize> pass = std::nullopt) {
   const LoadedModel model =
       LoadedModel::Open({.dir = test::BundledModel(), .with_draft = std::nullopt}).value();
   const Tokenizer tokenizer = Tokenizer::Load(test::BundledModel() / "tokenizer.json").value();
   CalibrationOptions options;
   options.corpus = {test::SourceDir() / "examples/corpus/calibration.jsonl"};
   options.output = dir / (device == DeviceKind::kCuda ? "cuda.json" : "cpu.json");
+  std::filesystem::remove(options.output);
   options.max_tokens = 6000;
-  const auto report =
-      Calibrate({.model = model, .tokenizer = tokenizer, .device = device, .threads = 4}, options,
-                [](const CalibrationProgress&) { return true; });
+  const auto report = Calibrate(
+      {.model = model, .tokenizer = tokenizer, .device = device, .threads = 4, .pass = pass},
+      options, [](const CalibrationProgress&) { return true; });
   EXPECT_TRUE(report.ok()) << report.error().ToString();
   return report.value();
 }
@@ -49,6 +52,18 @@ TEST(DeviceCalibration, GivesTheScalesOfTheCpu) {
     SCOPED_TRACE(cpu.layers[i].layer);
     ExpectAlike(cpu.layers[i].k, gpu.layers[i].k);
     ExpectAlike(cpu.layers[i].v, gpu.layers[i].v);
+  }
+}
+
+/// Counts, histograms, maxima of categories and what clips: all of it.
+TEST(DeviceCalibration, DocumentsThatShareAPassLeaveNoTrace) {
+  if (test::TestDevice() != DeviceKind::kCuda) GTEST_SKIP() << "set KV8_TEST_DEVICE=cuda";
+  const test::TempDir dir;
+  const Json alone = ReportToJson(Measure(DeviceKind::kCuda, dir, PassSize{512, 1}));
+  for (const PassSize& pass :
+       {PassSize{192, 3}, PassSize{1024, 16}, PreferredPass(DeviceKind::kCuda)}) {
+    EXPECT_EQ(ReportToJson(Measure(DeviceKind::kCuda, dir, pass)), alone)
+        << pass.rows << " rows, " << pass.documents << " documents";
   }
 }
 

@@ -26,7 +26,8 @@ TEST(MemoryPlan, TheCpuTakesWhatItPlansAtReleasedDimensions) {
         .slots = 2,
         .drafts = with_draft ? 3 : 0,
         .threads = 2,
-        .with_draft = with_draft};
+        .with_draft = with_draft,
+        .observe_kv = with_draft};
     const ExecutorMemory planned = PlanExecutor(DeviceKind::kCpu, model, limits).value();
     const auto executor = CreateExecutor(DeviceKind::kCpu, model, limits);
     ASSERT_TRUE(executor.ok()) << executor.error().ToString();

@@ -16,23 +16,30 @@
 namespace kv8 {
 namespace {
 
-std::vector<HeadMagnitudes> Observe(KvObserveFn& observe, int threads, int heads,
-                                    const std::vector<float>& k, const std::vector<float>& v,
-                                    std::int64_t rows, std::int64_t cut) {
-  std::vector<HeadMagnitudes> out(static_cast<std::size_t>(2 * heads));
+struct Observed {
+  std::vector<HeadMagnitudes> heads;
+  std::vector<std::uint32_t> max_bits;
+};
+
+Observed Observe(KvObserveFn& observe, int threads, int heads, const std::vector<float>& k,
+                 const std::vector<float>& v, std::int64_t rows, std::int64_t cut) {
+  const auto count_of = static_cast<std::size_t>(2 * heads);
+  Observed out{std::vector<HeadMagnitudes>(count_of), std::vector<std::uint32_t>(count_of)};
   const std::int64_t cols = static_cast<std::int64_t>(k.size()) / rows;
   ThreadPool pool(threads);
   for (std::int64_t row = 0; row < rows; row += cut) {
     const std::int64_t count = std::min(cut, rows - row);
     observe({pool}, heads, ConstMatrix(k.data() + row * cols, count, cols),
-            ConstMatrix(v.data() + row * cols, count, cols), out);
+            ConstMatrix(v.data() + row * cols, count, cols), out.heads, out.max_bits);
   }
   return out;
 }
 
-void ExpectEqual(const std::vector<HeadMagnitudes>& a, const std::vector<HeadMagnitudes>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(HeadMagnitudes)), 0);
+void ExpectEqual(const Observed& a, const Observed& b) {
+  ASSERT_EQ(a.heads.size(), b.heads.size());
+  EXPECT_EQ(std::memcmp(a.heads.data(), b.heads.data(), a.heads.size() * sizeof(HeadMagnitudes)),
+            0);
+  EXPECT_EQ(a.max_bits, b.max_bits);
 }
 
 std::vector<float> Values(std::int64_t count, std::uint32_t seed) {
@@ -60,11 +67,11 @@ TEST(KvObserve, CountsEachHeadApart) {
   const std::vector<float> k = {1, -2, 0, 8}, v = {3, 4, 5, 6};
   for (KvObserveFn* observe : {&reference::KvObserve, &simd::KvObserve}) {
     const auto out = Observe(*observe, 1, 2, k, v, 1, 1);
-    EXPECT_EQ(out[0].max_bits, std::bit_cast<std::uint32_t>(2.0f));
-    EXPECT_EQ(out[1].zeros, 1u);
-    EXPECT_EQ(out[1].bins[LogHistogram::BinOf(8)], 1u);
-    EXPECT_EQ(out[2].count, 2u);
-    EXPECT_EQ(out[3].max_bits, std::bit_cast<std::uint32_t>(6.0f));
+    EXPECT_EQ(out.max_bits[0], std::bit_cast<std::uint32_t>(2.0f));
+    EXPECT_EQ(out.heads[1].zeros, 1u);
+    EXPECT_EQ(out.heads[1].bins[LogHistogram::BinOf(8)], 1u);
+    EXPECT_EQ(out.heads[2].count, 2u);
+    EXPECT_EQ(out.max_bits[3], std::bit_cast<std::uint32_t>(6.0f));
   }
 }
 
@@ -73,10 +80,10 @@ TEST(KvObserve, ValuesThatAreNotFiniteRaiseTheMaximumOnly) {
     const std::vector<float> k = {1, bad}, v = {1, 1};
     for (KvObserveFn* observe : {&reference::KvObserve, &simd::KvObserve}) {
       const auto out = Observe(*observe, 1, 1, k, v, 1, 1);
-      EXPECT_GE(out[0].max_bits, std::uint64_t{0x7F800000});
-      EXPECT_EQ(out[0].count, 2u);
+      EXPECT_GE(out.max_bits[0], 0x7F800000u);
+      EXPECT_EQ(out.heads[0].count, 2u);
       std::uint64_t binned = 0;
-      for (const std::uint64_t count : out[0].bins) binned += count;
+      for (const std::uint64_t count : out.heads[0].bins) binned += count;
       EXPECT_EQ(binned, 1u);
     }
   }
