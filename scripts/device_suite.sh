@@ -49,7 +49,7 @@ step() {
 }
 
 programs=(device_test device_lost_test cuda_ops_test cuda_bench cuda_step executor_test engine_test
-  engine_device_lost_test device_calibration_test kv8)
+  engine_device_lost_test device_calibration_test prefill_rate kv8)
 # The programs in one folder, with the libraries that not every system has.
 build() {
   local architecture
@@ -97,17 +97,21 @@ sanitize() {
     "$ops" --gtest_filter="$sanitized"
 }
 
-# Tokens per second of whole commands: opening the model and both passes.
+# Tokens per second of whole commands, opening the model and both passes over the corpus among it; then
+# what the passes make on the GPU beside plain prefill.
 calibrations() {
-  local device begin tokens=200000
+  local device begin model=models/tiny-qwen4exp corpus=examples/corpus/calibration.jsonl
   for device in cpu cuda; do
     begin=$(date +%s%N)
-    "$suite/bin/kv8" calibrate --model models/tiny-qwen4exp --corpus examples/corpus/calibration.jsonl \
-      --max-tokens $tokens --device $device --output "$logs/calibration-$device.json" --json --quiet |
-      python3 -c 'import json, sys; print(json.load(sys.stdin)["tokens"])' >"$logs/calibration.tokens" || return
-    awk -v tokens="$(cat "$logs/calibration.tokens")" -v ns="$(($(date +%s%N) - begin))" -v device=$device \
-      'BEGIN { printf "| calibrate, %s | %d tokens | %.0f tokens/s |\n", device, tokens, tokens / ns * 1e9 }'
-  done
+    "$suite/bin/kv8" calibrate --model $model --corpus $corpus --max-tokens 200000 --device $device \
+      --output "$logs/calibration-$device.json" --json --quiet >"$logs/calibration.tokens" || return
+    echo "$device $(($(date +%s%N) - begin))" \
+      "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["tokens"])' <"$logs/calibration.tokens")"
+  done >"$logs/calibrations"
+  awk 'BEGIN { print "\n| calibrate, whole command | tokens | tokens/s | of the CPU |\n| --- | --- | --- | --- |" }
+    { rate = $3 / $2 * 1e9; if (NR == 1) cpu = rate
+      printf "| %s | %d | %.0f | %.1f |\n", $1, $3, rate, rate / cpu }' "$logs/calibrations"
+  "$suite/bin/prefill_rate" $model $corpus cuda 200000
 }
 step device device_tests
 step ops "$ops"
