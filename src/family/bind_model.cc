@@ -103,12 +103,10 @@ Result<GdnLayerWeights> BindGdn(const Binder& at) {
   const std::int64_t channels = g.conv_channels();
   const std::int64_t keys = std::int64_t{g.key_heads} * g.key_dim;
   const std::int64_t values = std::int64_t{g.value_heads} * g.value_dim;
-  const Range key_rows = at.shard().key_heads.Times(g.key_dim);
-  const Range value_heads = at.shard().value_heads;
+  const Range key_heads = at.shard().key_heads, value_heads = at.shard().value_heads;
   const Range value_rows = value_heads.Times(g.value_dim);
-  const std::vector<Range> qkv{key_rows,
-                               {keys + key_rows.begin, key_rows.count},
-                               {2 * keys + value_rows.begin, value_rows.count}};
+  const std::vector<Range> qkv{key_heads.Times(g.key_dim), key_heads.Times(g.key_dim, keys),
+                               value_heads.Times(g.value_dim, 2 * keys)};
   GdnLayerWeights w;
   KV8_ASSIGN_OR_RETURN(w.qkv, at.Matrix("in_proj_qkv.weight", {channels, hidden}, {.rows = qkv}));
   KV8_ASSIGN_OR_RETURN(w.z,
@@ -175,14 +173,6 @@ Result<MoeWeights> BindMoe(const Binder& at) {
   return w;
 }
 
-PleHash HashOf(const ModelSpec& config, const PleConstants& constants) {
-  return PleHash{.multipliers = constants.multipliers,
-                 .head_sizes = constants.head_sizes,
-                 .offsets = constants.offsets,
-                 .heads_per_ngram = config.ple->heads_per_ngram,
-                 .eos = *config.eos};
-}
-
 Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   const ModelSpec& c = at.spec();
   const PleConfig& p = *c.ple;
@@ -190,7 +180,8 @@ Result<PleWeights> BindPle(const Binder& at, int ple_index) {
   PleWeights w;
   // Derived from config.json; the checkpoint reader has compared them with the stored ones.
   const PleConstants constants = DerivePleConstants(p, c.vocab, ple_index);
-  w.hash = HashOf(c, constants);
+  w.hash = constants.hash;
+  w.hash.eos = *c.eos;
   const std::int64_t shard_rows = constants.padded_rows / p.parts;
   const Binder table = at.Under("ple_embedding").Under("ngram_embedding");
   const Range parts = at.shard().table_parts;

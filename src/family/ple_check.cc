@@ -69,10 +69,12 @@ Result<void> CheckPleTensors(const Checkpoint& checkpoint) {
   for (std::size_t i = 0; i < config.ple->layers.size(); ++i) {
     const auto derived = DerivePleConstants(*config.ple, config.vocab, static_cast<int>(i));
     const auto prefix = fmt::format("model.layers.{}.ple.ple_embedding.", config.ple->layers[i]);
-    KV8_RETURN_IF_ERROR(CheckBuffer(checkpoint, prefix + "layer_multipliers", derived.multipliers));
     KV8_RETURN_IF_ERROR(
-        CheckBuffer(checkpoint, prefix + "ngram_heads_vocab_sizes", derived.head_sizes));
-    KV8_RETURN_IF_ERROR(CheckBuffer(checkpoint, prefix + "ngram_heads_offsets", derived.offsets));
+        CheckBuffer(checkpoint, prefix + "layer_multipliers", derived.hash.multipliers));
+    KV8_RETURN_IF_ERROR(
+        CheckBuffer(checkpoint, prefix + "ngram_heads_vocab_sizes", derived.hash.head_sizes));
+    KV8_RETURN_IF_ERROR(
+        CheckBuffer(checkpoint, prefix + "ngram_heads_offsets", derived.hash.offsets));
     KV8_RETURN_IF_ERROR(CheckShards(checkpoint, prefix, derived.padded_rows));
   }
   return {};

@@ -41,14 +41,16 @@ bool IsPrime(std::int64_t n) {
 
 PleConstants DerivePleConstants(const PleConfig& ple, int vocab, int ple_index) {
   PleConstants out;
+  PleHash& hash = out.hash;
+  hash.heads_per_ngram = ple.heads_per_ngram;
   for (int i = 0; i < ple.ngram_size; ++i) {
-    out.multipliers.push_back(Multiplier(ple, vocab, ple_index, i));
+    hash.multipliers.push_back(Multiplier(ple, vocab, ple_index, i));
   }
   std::int64_t skip = std::int64_t{ple_index} * ple.heads();
-  for (std::int64_t n = ple.vocab_base; std::ssize(out.head_sizes) < ple.heads(); ++n) {
+  for (std::int64_t n = ple.vocab_base; std::ssize(hash.head_sizes) < ple.heads(); ++n) {
     if (!IsPrime(n) || skip-- > 0) continue;
-    out.head_sizes.push_back(n);
-    out.offsets.push_back(out.rows);
+    hash.head_sizes.push_back(n);
+    hash.offsets.push_back(out.rows);
     out.rows += n;
   }
   out.padded_rows = RoundUp(out.rows, ple.vocab_divisor);

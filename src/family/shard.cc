@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <string_view>
 
 namespace kv8 {
@@ -76,6 +77,7 @@ struct Places {
 
 Result<Shard> ShardOf(const ModelSpec& spec, const ShardCounts& counts, int stage, int rank) {
   KV8_RETURN_IF_ERROR(CheckCounts(spec, counts));
+  assert(stage >= 0 && stage < counts.pipeline && rank >= 0 && rank < counts.tensor);
   const auto part = [&](std::int64_t size) { return Part(size, counts.tensor, rank); };
   return Shard{.layers = Part(spec.layer_count(), counts.pipeline, stage),
                .first = stage == 0,

@@ -42,7 +42,7 @@ struct Shard {
   Range table_parts;    // pieces of every n-gram table
 };
 
-/// The part of the rank that is `rank` of `counts.tensor` in stage `stage`.
+/// The part of rank `rank` of `counts.tensor` in stage `stage` of `counts.pipeline`, from 0.
 /// Errors: kInvalidArgument naming the field of config.json whose value cannot be cut so, and both
 /// numbers.
 Result<Shard> ShardOf(const ModelSpec& spec, const ShardCounts& counts, int stage, int rank);
