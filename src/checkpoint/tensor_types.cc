@@ -8,7 +8,8 @@
 namespace kv8 {
 namespace {
 
-/// Leaves that only quantised checkpoints have: FP8 block, NVFP4, compressed-tensors, AWQ, GPTQ.
+/// Leaves that only quantised checkpoints have: FP8 quantisation blocks, NVFP4, compressed-tensors,
+/// AWQ, GPTQ.
 constexpr std::array<std::string_view, 13> kQuantisedLeaves = {
     "weight_scale",     "weight_scale_2",
     "weight_scale_inv", "weight_global_scale",
