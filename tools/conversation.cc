@@ -50,6 +50,7 @@ Result<MarkedText> RenderConversation(const ChatTemplate& chat, std::string_view
   } else {
     return Bad(where, "is neither a list nor an object");
   }
+  ParseCallArguments(input.messages);
   return chat.Render(input);
 }
 

@@ -129,6 +129,18 @@ class TokenizeTest(Kv8TestCase):
         lines = self.file("b.jsonl", json.dumps(messages) + "\n" + json.dumps(request))
         self.assertEqual(self.succeed(*chat, "--batch", lines).json(), {"results": [one, two]})
 
+    def test_Cli24_arguments_of_earlier_calls_are_objects_as_for_the_server(self):
+        chat = ("tokenize", MODEL, "--chat", "--json", "--file")
+        texts = []
+        for arguments in ('{"city": "Bern", "n": [1]}', {"city": "Bern", "n": [1]}, "", {}):
+            call = {"type": "function", "function": {"name": "f", "arguments": arguments}}
+            messages = [{"role": "user", "content": "U"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+            path = self.file("m.json", json.dumps(messages))
+            texts.append(self.succeed(*chat, path).json()["text"])
+        self.assertIn("<parameter=city>\nBern\n</parameter>", texts[0])
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(texts[2], texts[3])
+
     def test_Cli24_what_the_template_refuses_is_told_with_its_line(self):
         late = [{"role": "user", "content": "U"}, {"role": "system", "content": "S"}]
         path = self.file("m.json", json.dumps(late))
