@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 
@@ -62,13 +63,14 @@ void ThreadPool::Run(const Loop& loop) {
   inside_.store(0, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
-  Work(0);
+  WorkOrKeep(0);
   // All is taken: who comes now would find nothing.
   std::uint32_t inside = inside_.fetch_or(kClosed, std::memory_order_acq_rel) | kClosed;
   while (inside != kClosed) {
     AwaitChange(inside_, inside);
     inside = inside_.load(std::memory_order_acquire);
   }
+  if (threw_.exchange(false)) std::rethrow_exception(std::exchange(problem_, nullptr));
 }
 
 /// Takes the next piece from the front of the thread's own share, or from the back of another's.
@@ -99,6 +101,15 @@ void ThreadPool::Work(int index) {
   }
 }
 
+/// An exception would end the process in a worker, and leave others at work in the caller.
+void ThreadPool::WorkOrKeep(int index) noexcept {
+  try {
+    Work(index);
+  } catch (...) {
+    if (!threw_.exchange(true)) problem_ = std::current_exception();
+  }
+}
+
 void ThreadPool::WorkerMain(int index) {
   std::uint32_t seen = 0;
   for (;;) {
@@ -106,7 +117,7 @@ void ThreadPool::WorkerMain(int index) {
     seen = generation_.load(std::memory_order_acquire);
     if (stop_) return;
     if (!Enter()) continue;
-    Work(index);
+    WorkOrKeep(index);
     if (inside_.fetch_sub(1, std::memory_order_acq_rel) == kClosed + 1) inside_.notify_one();
   }
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -32,7 +33,8 @@ class ThreadPool {
   /// Calls body(begin, end), or body(begin, end, thread) where the body wants to know which of the
   /// pool's threads runs it, 0 being the caller, on disjoint ranges that cover [0, count), each a
   /// multiple of `grain` long except the last. Returns when all are done. Runs inline when one
-  /// range is enough.
+  /// range is enough. What a body throws, such as for lack of memory, is thrown when all threads
+  /// are done: the first of it. The rest of the loop may or may not have been computed.
   template <class Body>
   void ParallelFor(std::int64_t count, std::int64_t grain, Body&& body) {
     if (count <= 0) return;
@@ -75,6 +77,7 @@ class ThreadPool {
   };
 
   void Run(const Loop& loop);
+  void WorkOrKeep(int index) noexcept;
   Grains Take(Share& share, bool own) const;
   void Work(int index);
   bool Enter();
@@ -87,6 +90,8 @@ class ThreadPool {
   std::atomic<std::uint32_t> generation_{0};    // counts loops; workers wait for it to change
   std::atomic<std::uint32_t> inside_{kClosed};  // workers in the loop; kClosed: no more may enter
   std::atomic<bool> stop_{false};
+  std::atomic<bool> threw_{false};  // a body, in the loop at hand
+  std::exception_ptr problem_;      // what it threw; read when all are done
 };
 
 }  // namespace kv8

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -25,6 +26,24 @@ TEST_P(ThreadPoolSizes, EveryIterationRunsOnce) {
       for (const int hit : hits) EXPECT_EQ(hit, 1);
     }
   }
+}
+
+TEST_P(ThreadPoolSizes, WhatABodyThrowsReachesTheCallerWhenAllAreDone) {
+  ThreadPool pool(GetParam());
+  for (const bool in_all : {false, true}) {
+    std::atomic<int> inside{0};
+    const auto body = [&](std::int64_t begin, std::int64_t end) {
+      ++inside;
+      if (begin == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      --inside;
+      if (in_all || end == 64) throw std::bad_alloc();
+    };
+    EXPECT_THROW(pool.ParallelFor(64, 1, body), std::bad_alloc);
+    EXPECT_EQ(inside, 0);
+  }
+  std::atomic<std::int64_t> done{0};
+  pool.ParallelFor(100, 1, [&](std::int64_t begin, std::int64_t end) { done += end - begin; });
+  EXPECT_EQ(done, 100) << "the next loop knows nothing of it";
 }
 
 TEST_P(ThreadPoolSizes, WakesAfterASleep) {
