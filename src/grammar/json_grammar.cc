@@ -29,26 +29,26 @@ Pc JsonGrammar::Pattern(std::string_view pattern, Pc next) {
 }
 
 Pc JsonGrammar::Space(Pc next) {
-  if (!space_) {
-    space_ = builder_.AddRule();
+  if (!rules().space) {
+    rules().space = builder_.AddRule();
     const Pc indent = builder_.Loop(builder_.Literal(" ", kReturnPc), 0, kMaxIndent, kReturnPc);
     const Pc space =
         builder_.Either(builder_.Literal(" ", kReturnPc), builder_.Literal("\n", indent));
-    builder_.SetEntry(*space_, builder_.Either(space, kReturnPc));
+    builder_.SetEntry(*rules().space, builder_.Either(space, kReturnPc));
   }
-  return builder_.Call(*space_, next);
+  return builder_.Call(*rules().space, next);
 }
 
 Pc JsonGrammar::String(Pc next, std::uint32_t min, std::uint32_t max) {
   const Pc end = builder_.Literal("\"", kReturnPc);
   if (min == 0 && max == kNoLimit) {
-    if (!string_) {
-      string_ = builder_.AddRule();
+    if (!rules().string) {
+      rules().string = builder_.AddRule();
       const Pc split = builder_.OpenSplit(end);
       builder_.Close(split, Pattern(kStringChar, split));
-      builder_.SetEntry(*string_, builder_.Literal("\"", split));
+      builder_.SetEntry(*rules().string, builder_.Literal("\"", split));
     }
-    return builder_.Call(*string_, next);
+    return builder_.Call(*rules().string, next);
   }
   const Pc body = Pattern(kStringChar, kReturnPc);
   return builder_.Literal("\"", builder_.Loop(body, min, max, builder_.Literal("\"", next)));
@@ -67,14 +67,14 @@ Pc JsonGrammar::Boolean(Pc next) {
 }
 
 RuleId JsonGrammar::ValueRule() {
-  if (value_) return *value_;
-  value_ = builder_.AddRule();
+  if (rules().value) return *rules().value;
+  rules().value = builder_.AddRule();
   Pc entry = builder_.Either(Boolean(kReturnPc), Null(kReturnPc));
   entry = builder_.Either(Number(kReturnPc), entry);
   entry = builder_.Either(String(kReturnPc), entry);
   entry = builder_.Either(Array(kReturnPc), entry);
-  builder_.SetEntry(*value_, builder_.Either(Object(kReturnPc), entry));
-  return *value_;
+  builder_.SetEntry(*rules().value, builder_.Either(Object(kReturnPc), entry));
+  return *rules().value;
 }
 
 Pc JsonGrammar::Object(Pc next) {
@@ -116,14 +116,14 @@ Pc JsonGrammar::OneOf(std::span<const std::string> texts, std::size_t from, Pc n
 }
 
 Pc JsonGrammar::Key(std::span<const KeyName> names, Pc next) {
-  if (!escape_) {
-    escape_ = builder_.AddRule();
-    builder_.SetEntry(*escape_,
+  if (!rules().escape) {
+    rules().escape = builder_.AddRule();
+    builder_.SetEntry(*rules().escape,
                       AddChars(builder_, JsonEscaped(), TextForm::kJsonString, kReturnPc));
   }
   const Pc tail = builder_.OpenSplit(builder_.Literal("\"", next));
   const CharSet plain = CharSet::All().Without(JsonEscaped());
-  builder_.Close(tail, builder_.Either(builder_.Call(*escape_, tail),
+  builder_.Close(tail, builder_.Either(builder_.Call(*rules().escape, tail),
                                        AddChars(builder_, plain, TextForm::kPlain, tail)));
   return builder_.Literal("\"", Key(names, 0, tail, next));
 }
@@ -149,7 +149,7 @@ Pc JsonGrammar::Key(std::span<const KeyName> names, std::size_t from, Pc tail, P
   if (escapes_taken) {
     return builder_.Either(AddChars(builder_, others, TextForm::kJsonString, tail), entry);
   }
-  entry = builder_.Either(builder_.Call(*escape_, tail), entry);
+  entry = builder_.Either(builder_.Call(*rules().escape, tail), entry);
   return builder_.Either(AddChars(builder_, others.Without(JsonEscaped()), TextForm::kPlain, tail),
                          entry);
 }

@@ -6,6 +6,8 @@
 // the point, exponents from -999 to 99.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,8 @@
 namespace kv8 {
 
 inline constexpr std::uint32_t kMaxIndent = 32;
+/// Strings inside one another whose text is JSON: each doubles the backslashes before a quote.
+inline constexpr int kMaxQuoting = 4;
 
 struct KeyName {
   std::u32string name;
@@ -67,11 +71,16 @@ class JsonGrammar {
   Pc OneOf(std::span<const std::string> texts, std::size_t from, Pc next);
   Pc Key(std::span<const KeyName> names, std::size_t from, Pc tail, Pc next);
 
+  struct Rules {
+    std::optional<RuleId> value;
+    std::optional<RuleId> string;
+    std::optional<RuleId> space;
+    std::optional<RuleId> escape;
+  };
+  Rules& rules() { return rules_[static_cast<std::size_t>(builder_.quoting())]; }
+
   ProgramBuilder& builder_;
-  std::optional<RuleId> value_;
-  std::optional<RuleId> string_;
-  std::optional<RuleId> space_;
-  std::optional<RuleId> escape_;
+  std::array<Rules, kMaxQuoting + 1> rules_;  // by the builder's quoting
 };
 
 }  // namespace kv8

@@ -22,8 +22,8 @@ constexpr auto kTypes = std::to_array<const char*>(
     {"object", "array", "string", "number", "integer", "boolean", "null"});
 
 struct TypedKeyword {
-  const char* keyword;
-  const char* type;
+  std::string_view keyword;
+  std::string_view type;
 };
 // Keywords that say something about values of one type only.
 constexpr auto kTypedKeywords = std::to_array<TypedKeyword>({
@@ -38,17 +38,20 @@ constexpr auto kTypedKeywords = std::to_array<TypedKeyword>({
     {"maxLength", "string"},
     {"pattern", "string"},
     {"format", "string"},
+    {"contentMediaType", "string"},
+    {"contentSchema", "string"},
     {"minimum", "number"},
     {"maximum", "number"},
     {"exclusiveMinimum", "number"},
     {"exclusiveMaximum", "number"},
+    {"multipleOf", "number"},
 });
 
 /// The types of a schema: those it names, else those that its keywords are about; none: any.
 Result<std::vector<std::string>> TypesOf(const OrderedJson& schema, const std::string& path) {
   std::vector<std::string> types;
-  const auto add = [&types](const std::string& type) {
-    if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+  const auto add = [&types](std::string_view type) {
+    if (std::find(types.begin(), types.end(), type) == types.end()) types.emplace_back(type);
   };
   if (!schema.contains("type")) {
     for (const auto& [keyword, type] : kTypedKeywords) {
@@ -86,14 +89,19 @@ Result<Program> SchemaCompiler::Compile(const OrderedJson& schema, const std::st
   while (!pending_.empty() && !builder_.full()) {
     const Pending next = std::move(pending_.back());
     pending_.pop_back();
+    writing_ = next.writing;
+    builder_.SetQuoting(writing_.quoting);
     KV8_ASSIGN_OR_RETURN(const Pc entry, Body(next.schema, next.path));
     builder_.SetEntry(next.rule, entry);
   }
   return std::move(builder_).Finish(start, "JSON schema");
 }
 
-Result<RuleId> SchemaCompiler::RuleOf(const OrderedJson& schema, const std::string& path) {
-  const std::string text = OrderedText(schema);
+Result<RuleId> SchemaCompiler::RuleOf(const OrderedJson& schema, const std::string& path,
+                                      Writing writing) {
+  const bool plain = writing.strings == TextForm::kPlain;
+  const std::string text =
+      fmt::format("{}{} {}", plain ? "plain" : "JSON", writing.quoting, OrderedText(schema));
   const auto known = rules_.find(text);
   if (known != rules_.end()) return known->second;
   bytes_ += text.size();
@@ -104,7 +112,7 @@ Result<RuleId> SchemaCompiler::RuleOf(const OrderedJson& schema, const std::stri
   }
   const RuleId rule = builder_.AddRule();
   rules_.emplace(text, rule);
-  pending_.push_back({rule, schema, path});
+  pending_.push_back({rule, schema, path, writing});
   return rule;
 }
 
@@ -137,7 +145,7 @@ Result<Pc> SchemaCompiler::Flat(const OrderedJson& schema, const std::string& pa
 }
 
 Pc SchemaCompiler::AnyValue() {
-  if (strings_ == TextForm::kJsonString) return text_.Value(kReturnPc);
+  if (writing_.strings == TextForm::kJsonString) return text_.Value(kReturnPc);
   return AddText(builder_, 0, kNoLimit, TextForm::kPlain, kReturnPc);
 }
 
@@ -163,9 +171,9 @@ Result<Pc> SchemaCompiler::Listed(const OrderedJson& schema, const std::string& 
   const std::string place = Below(path, "enum");
   if (schema.contains("enum") && !schema["enum"].is_array())
     return BadSchema(place, "is not a list");
-  for (const auto& typed : kTypedKeywords) {
-    if (!schema.contains(typed.keyword)) continue;
-    return CannotHonour(path, fmt::format("\"{}\" beside \"enum\" or \"const\"", typed.keyword));
+  for (const auto& [keyword, type] : kTypedKeywords) {
+    if (!schema.contains(keyword) || type == "number") continue;
+    return CannotHonour(path, fmt::format("\"{}\" beside \"enum\" or \"const\"", keyword));
   }
   const OrderedJson values = SchemaValues(schema);
   if (values.size() > kMaxValues) {
@@ -179,8 +187,9 @@ Result<Pc> SchemaCompiler::Listed(const OrderedJson& schema, const std::string& 
     const bool fits = !schema.contains("type") ||
                       std::any_of(types.begin(), types.end(),
                                   [&](const std::string& type) { return IsOfType(value, type); });
-    const bool plain = strings_ == TextForm::kPlain && value.is_string();
-    if (fits) texts.push_back(plain ? value.get<std::string>() : OrderedText(value));
+    KV8_ASSIGN_OR_RETURN(const bool keeps, KeepsLimits(value, schema, path));
+    const bool plain = writing_.strings == TextForm::kPlain && value.is_string();
+    if (fits && keeps) texts.push_back(plain ? value.get<std::string>() : OrderedText(value));
   }
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
@@ -189,7 +198,7 @@ Result<Pc> SchemaCompiler::Listed(const OrderedJson& schema, const std::string& 
 
 Result<Pc> SchemaCompiler::OfType(const std::string& type, const OrderedJson& schema,
                                   const std::string& path) {
-  if (strings_ == TextForm::kPlain && type != "string" && type != "null") {
+  if (writing_.strings == TextForm::kPlain && type != "string" && type != "null") {
     return CannotHonour(path, "values that are not strings, beside strings without quotes");
   }
   if (type == "object") return ObjectOf(schema, path);

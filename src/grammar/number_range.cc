@@ -93,12 +93,12 @@ void AddMagnitudes(const std::string& sign, std::uint64_t low, std::optional<std
   AddSameLength(sign, from, to, ways);
 }
 
+}  // namespace
+
 std::uint64_t Magnitude(std::int64_t value) {
   return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value)
                    : static_cast<std::uint64_t>(value);
 }
-
-}  // namespace
 
 std::string IntegersBetween(std::optional<std::int64_t> low, std::optional<std::int64_t> high) {
   Ways ways;

@@ -11,6 +11,8 @@ namespace kv8 {
 /// is there, and low <= high. No leading zeros, no minus before 0, at most 100 digits.
 std::string IntegersBetween(std::optional<std::int64_t> low, std::optional<std::int64_t> high);
 
+std::uint64_t Magnitude(std::int64_t value);
+
 /// A limit of a range of decimals, of at most kExactDigits.
 struct DecimalLimit {
   bool negative = false;

@@ -3,10 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "grammar/char_set.h"
+
 namespace kv8 {
+
+namespace {
+
+/// A character inside so many JSON strings in one another.
+std::string Quoted(char32_t c, int strings) {
+  std::string text(1, static_cast<char>(c));
+  for (int i = 0; i < strings; ++i) {
+    std::string outer;
+    for (const char inner : text)
+      outer += Written(static_cast<char32_t>(inner), TextForm::kJsonString);
+    text = std::move(outer);
+  }
+  return text;
+}
+
+}  // namespace
 
 ProgramBuilder::ProgramBuilder() {
   program_.code.emplace_back();
@@ -22,6 +41,26 @@ Pc ProgramBuilder::Add(const Instruction& instruction) {
 }
 
 Pc ProgramBuilder::Bytes(const ByteSet& set, Pc next) {
+  if (quoting_ == 0) return AddBytes(set, next);
+  ByteSet plain = set;
+  std::optional<Pc> escapes;
+  for (const CharRange& range : JsonEscaped().ranges()) {
+    for (char32_t c = range.first; c <= range.last; ++c) {
+      if (!set[c]) continue;
+      plain.reset(c);
+      const std::string text = Quoted(c, quoting_);
+      Pc way = next;
+      for (std::size_t i = text.size(); i > 0; --i) {
+        way = AddBytes(ByteSet().set(static_cast<unsigned char>(text[i - 1])), way);
+      }
+      escapes = escapes ? Either(way, *escapes) : way;
+    }
+  }
+  if (!escapes) return AddBytes(plain, next);
+  return plain.none() ? *escapes : Either(AddBytes(plain, next), *escapes);
+}
+
+Pc ProgramBuilder::AddBytes(const ByteSet& set, Pc next) {
   const auto index = static_cast<std::uint32_t>(program_.sets.size());
   const auto [known, is_new] = set_index_.emplace(set, index);
   if (is_new) program_.sets.push_back(set);

@@ -63,6 +63,11 @@ class ProgramBuilder {
  public:
   ProgramBuilder();
 
+  /// What is added from now on is written inside so many JSON strings in one another: bytes that
+  /// those must escape have their shortest escape.
+  void SetQuoting(int strings) { quoting_ = strings; }
+  int quoting() const { return quoting_; }
+
   // Each returns the entry of what it adds. Once a limit is passed they add nothing more and
   // Finish says so.
   Pc Bytes(const ByteSet& set, Pc next);
@@ -95,6 +100,7 @@ class ProgramBuilder {
 
  private:
   Pc Add(const Instruction& instruction);
+  Pc AddBytes(const ByteSet& set, Pc next);
   bool IsProductive(const Instruction& i, bool counts_on) const;
   void FindProductive();
   void FindClasses();
@@ -102,6 +108,7 @@ class ProgramBuilder {
   Program program_;
   std::unordered_map<ByteSet, std::uint32_t> set_index_;
   bool full_ = false;
+  int quoting_ = 0;
 };
 
 }  // namespace kv8

@@ -11,6 +11,8 @@
 #include "base/ordered_json.h"
 #include "grammar/char_set.h"
 #include "grammar/json_grammar.h"
+#include "grammar/multiples.h"
+#include "grammar/number_range.h"
 #include "grammar/program.h"
 #include "grammar/schema_merge.h"
 #include "kv8/error.h"
@@ -22,7 +24,7 @@ class SchemaCompiler {
   /// `root` is what `#` refers to. `strings`: how a string is written that is the value itself;
   /// kPlain: without quotes, and then values can be strings and null only.
   explicit SchemaCompiler(const OrderedJson& root, TextForm strings = TextForm::kJsonString)
-      : merger_(root), text_(builder_), strings_(strings) {}
+      : merger_(root), text_(builder_), writing_{.strings = strings} {}
 
   Result<Program> Compile(const OrderedJson& schema, const std::string& path) &&;
 
@@ -36,10 +38,16 @@ class SchemaCompiler {
                                                     const std::string& path);
 
  private:
+  /// How values are written.
+  struct Writing {
+    TextForm strings = TextForm::kJsonString;
+    int quoting = 0;  // of ProgramBuilder
+  };
   struct Pending {
     RuleId rule;
     OrderedJson schema;
     std::string path;
+    Writing writing;
   };
   struct Limits {
     std::uint32_t min = 0;
@@ -51,7 +59,10 @@ class SchemaCompiler {
   };
 
   /// The rule of a schema, compiled later; the same for equal schemas.
-  Result<RuleId> RuleOf(const OrderedJson& schema, const std::string& path);
+  Result<RuleId> RuleOf(const OrderedJson& schema, const std::string& path) {
+    return RuleOf(schema, path, writing_);
+  }
+  Result<RuleId> RuleOf(const OrderedJson& schema, const std::string& path, Writing writing);
   Result<Pc> CallOf(const OrderedJson& schema, const std::string& path, Pc next);
 
   // Each adds what reads a value of a flat schema, then returns.
@@ -64,6 +75,7 @@ class SchemaCompiler {
   Result<Pc> ObjectOf(const OrderedJson& schema, const std::string& path);
   Result<Pc> ArrayOf(const OrderedJson& schema, const std::string& path);
   Result<Pc> StringOf(const OrderedJson& schema, const std::string& path);
+  Result<Pc> JsonStringOf(const OrderedJson& schema, const std::string& path);
   Result<Pc> IntegerOf(const OrderedJson& schema, const std::string& path);
   Result<Pc> NumberOf(const OrderedJson& schema, const std::string& path);
 
@@ -83,11 +95,23 @@ class SchemaCompiler {
   static Result<std::optional<Bound>> BoundOf(const OrderedJson& schema, bool lower,
                                               const std::string& path);
 
+  // Numbers.
+  static Result<std::optional<DecimalLimit>> DecimalBoundOf(const OrderedJson& schema, bool lower,
+                                                            const std::string& path);
+  static Result<std::optional<DecimalStep>> StepOf(const OrderedJson& schema,
+                                                   const std::string& path);
+  Result<Pc> MultiplesOf(const DecimalStep& step, std::int64_t low, std::int64_t high,
+                         const std::string& path, Pc next);
+  Result<Pc> NumberMultiplesOf(const DecimalStep& step, const std::optional<DecimalLimit>& low,
+                               std::optional<DecimalLimit> high, const std::string& path);
+  static Result<bool> KeepsLimits(const OrderedJson& value, const OrderedJson& schema,
+                                  const std::string& path);
+
   SchemaMerger merger_;
   ProgramBuilder builder_;
   JsonGrammar text_;
-  TextForm strings_;
-  std::unordered_map<std::string, RuleId> rules_;  // by the schema's text
+  Writing writing_;                                // of what is compiled now
+  std::unordered_map<std::string, RuleId> rules_;  // by writing and the schema's text
   std::vector<Pending> pending_;
   std::size_t bytes_ = 0;  // of all schemas in rules_
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "grammar/multiples.h"
 
 namespace kv8 {
 namespace {
@@ -38,10 +39,13 @@ constexpr auto kKeywords = std::to_array<std::string_view>({"$ref",
                                                             "maxLength",
                                                             "pattern",
                                                             "format",
+                                                            "contentMediaType",
+                                                            "contentSchema",
                                                             "minimum",
                                                             "maximum",
                                                             "exclusiveMinimum",
-                                                            "exclusiveMaximum"});
+                                                            "exclusiveMaximum",
+                                                            "multipleOf"});
 
 template <class Items, class Item>
 bool Among(const Items& items, const Item& item) {
@@ -116,8 +120,15 @@ bool MergeKeyword(const std::string& key, const OrderedJson& value, OrderedJson&
     own = CommonTypes(own, value);
   } else if (key == "required") {
     own = Union(own, value);
-  } else if (key == "items" || key == "additionalProperties") {
+  } else if (key == "items" || key == "additionalProperties" || key == "contentSchema") {
     own = Both(own, value);
+  } else if (key == "multipleOf") {
+    if (!own.is_number() || !value.is_number()) return false;
+    const auto a_step = DecimalStep::Of(own);
+    const auto b_step = DecimalStep::Of(value);
+    const auto both = a_step && b_step ? DecimalStep::OfBoth(*a_step, *b_step) : std::nullopt;
+    if (!both) return false;
+    own = both->ToJson();
   } else if (key.starts_with("min") || key == "exclusiveMinimum") {
     if (own < value) own = value;
   } else if (key.starts_with("max") || key == "exclusiveMaximum") {

@@ -90,6 +90,8 @@ constexpr auto kTypedKeywords = std::to_array<TypedKeyword>({
     {"maxLength", JsonType::kString},
     {"pattern", JsonType::kString},
     {"format", JsonType::kString},
+    {"contentMediaType", JsonType::kString},
+    {"contentSchema", JsonType::kString},
     {"minimum", JsonType::kNumber},
     {"maximum", JsonType::kNumber},
     {"exclusiveMinimum", JsonType::kNumber},

@@ -38,8 +38,8 @@ class StructuredTest(Kv8TestCase):
         self.assertTrue(re.fullmatch(pattern, out["text"]), out["text"])
 
     def test_what_cannot_be_honoured_is_refused_by_its_place(self):
-        schema = self.file("schema.json", '{"properties":{"a":{"multipleOf":3}}}')
-        self.refuse(*GENERATE, "--json-schema", schema, naming=("#/properties/a", "multipleOf"))
+        schema = self.file("schema.json", '{"properties":{"a":{"minProperties":3}}}')
+        self.refuse(*GENERATE, "--json-schema", schema, naming=("#/properties/a", "minProperties"))
         self.refuse(*GENERATE, "--regex", "(a", naming=("a group is not closed",))
         missing = ("--json-schema", "no-such-file.json")
         self.refuse(*GENERATE, *missing, naming=("no-such-file.json",))

@@ -63,6 +63,21 @@ class ForcedCalls(unittest.TestCase):
         for value in self.values({"anyOf": [TEXT, {"type": "null"}]}):
             self.assertTrue(value is None or len(value) <= 20, value)
 
+    def test_multiples(self):
+        for value in self.values({"type": "integer", "multipleOf": 15, "minimum": -30, "maximum": 90}):
+            self.assertIn(value, range(-30, 91, 15))
+        for value in self.values({"type": "number", "multipleOf": 0.25, "minimum": 0, "maximum": 9}):
+            self.assertTrue(0 <= value <= 9 and value * 4 == int(value * 4), value)
+
+    def test_json_in_strings(self):
+        pair = {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2}
+        quoted = {"type": "string", "contentMediaType": "application/json", "contentSchema": pair}
+        for value in self.values(quoted):
+            self.assertEqual(len(json.loads(value)), 2, value)
+        nested = {"properties": {"q": quoted}, "required": ["q"], "additionalProperties": False}
+        for value in self.values({"type": "object", **nested}):
+            self.assertEqual(len(json.loads(value["q"])), 2, value)
+
     def test_strings(self):
         for value in self.values({"type": "string", "pattern": "^[a-z]{3}-\\d{2}$"}):
             self.assertRegex(value, r"^[a-z]{3}-\d{2}$")

@@ -2,11 +2,14 @@
 
 import json
 import unittest
+from decimal import Decimal
+from typing import Literal
 
 from clients import LAMP_TOOL, MODEL_NAME, RECIPE_QUESTION, RECIPE_TOOL, is_recipe, shared_api
 
 try:
     import openai
+    import pydantic  # openai needs it
 except ImportError:
     openai = None
 
@@ -112,6 +115,32 @@ class OpenAiClient(unittest.TestCase):
             max_tokens=300,
         )
         self.assertEqual(set(json.loads(answer.choices[0].message.content)), {"city", "far"})
+
+    def test_parse_into_pydantics_types(self):
+        class Inner(pydantic.BaseModel):
+            k: pydantic.Json[Literal["x\n", 1]]
+
+        class Order(pydantic.BaseModel):
+            count: int = pydantic.Field(multiple_of=12, gt=0, le=600)
+            price: Decimal = pydantic.Field(multiple_of=Decimal("0.01"), ge=0, le=1000)
+            rating: float = pydantic.Field(multiple_of=0.5, ge=0, le=5)
+            tag: pydantic.Json[tuple[Literal["a\"b"], bool]]
+            inner: pydantic.Json[Inner]
+
+        schema = Order.model_json_schema()
+        # Not the other way to write it, a string of any length.
+        schema["properties"]["price"] = schema["properties"]["price"]["anyOf"][0]
+        for seed in range(6):
+            answer = self.client.chat.completions.create(
+                model=MODEL_NAME,
+                messages=[{"role": "user", "content": "An order."}],
+                max_tokens=300,
+                temperature=1.5,
+                seed=seed,
+                response_format={"type": "json_schema", "json_schema": {"name": "order", "schema": schema}},
+            )
+            self.assertEqual(answer.choices[0].finish_reason, "stop")
+            Order.model_validate_json(answer.choices[0].message.content)
 
     def test_completions(self):
         answer = self.client.completions.create(

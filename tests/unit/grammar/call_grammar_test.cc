@@ -170,6 +170,25 @@ TEST(CallGrammar, NestedValuesAreJson) {
                {R"(["</parameter>"])", R"(["<parameter=x>"])"});
 }
 
+TEST(CallGrammar, Gram6_MultiplesAndListedNumbersWithinLimits) {
+  ExpectValues(R"({"type": "integer", "multipleOf": 5, "minimum": -5, "maximum": 15})",
+               {"-5", "0", "15"}, {"1", "20", "-10", "05", "\"5\"", "5.0"});
+  ExpectValues(R"({"type": "number", "multipleOf": 0.01})", {"1", "0.25", "-3.10"}, {"0.001", "x"});
+  ExpectValues(R"({"type": ["string", "integer"], "multipleOf": 3})", {"\"4\"", "6"}, {"4"});
+  ExpectValues(R"({"enum": [1, 2, 3, 4], "multipleOf": 2, "minimum": 3})", {"4"}, {"2", "3"});
+}
+
+TEST(CallGrammar, Gram7_JsonInStrings) {
+  // What is all of the value has no quotes, as other strings.
+  ExpectValues(R"({"type": "string", "contentMediaType": "application/json",
+                   "contentSchema": {"type": "array", "items": {"type": "string"}}})",
+               {"[]", R"(["a\"b", "<p>"])"}, {"x", "[1]", R"("[]")", R"(["</parameter>"])"});
+  ExpectValues(R"({"type": "object", "properties": {"j": {"type": "string",
+                   "contentMediaType": "application/json",
+                   "contentSchema": {"properties": {"k": {"type": "string"}}}}}})",
+               {R"({"j": "{\"k\": \"a\\\"b\"}"})"}, {R"({"j": {"k": "a"}})", R"({"j": "x"})"});
+}
+
 TEST(CallGrammar, OnlyWhatIsDeclared) {
   for (const char* none : {R"({"type": "object", "properties": {}, "additionalProperties": false})",
                            R"({"type": "object", "additionalProperties": false})",
@@ -252,7 +271,13 @@ TEST(CallGrammar, WhatItAdmitsIsReadAsACallThatSatisfiesTheSchema) {
           "additionalProperties": false})",
       R"({"properties": {"a": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
           "b": {"type": "object", "properties": {"k": {"type": "string", "maxLength": 20}}}},
-          "required": ["a", "b"], "additionalProperties": {"type": "integer", "minimum": 0}})"};
+          "required": ["a", "b"], "additionalProperties": {"type": "integer", "minimum": 0}})",
+      R"({"properties": {"a": {"type": "string", "contentMediaType": "application/json",
+          "contentSchema": {"type": ["string", "boolean"]}},
+          "b": {"type": "integer", "multipleOf": 10},
+          "c": {"type": "array", "items": {"type": "string", "contentMediaType":
+          "application/json", "contentSchema": {"type": "integer"}}, "maxItems": 2}},
+          "required": ["a", "b", "c"], "additionalProperties": false})"};
   std::mt19937 random(5);
   for (const char* schema : schemas) {
     Grammar grammar(schema);

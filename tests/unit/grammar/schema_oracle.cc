@@ -54,8 +54,13 @@ bool ArrayFits(const OrderedJson& value, const OrderedJson& schema, const Ordere
          value.size() <= schema.value("maxItems", std::size_t{1} << 40);
 }
 
-bool StringFits(const OrderedJson& value, const OrderedJson& schema) {
+bool StringFits(const OrderedJson& value, const OrderedJson& schema, const OrderedJson& root) {
   const auto& text = value.get_ref<const std::string&>();
+  if (schema.contains("contentMediaType")) {
+    const OrderedJson content = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+    const OrderedJson inner = schema.value("contentSchema", OrderedJson(true));
+    if (content.is_discarded() || !Satisfies(content, inner, root)) return false;
+  }
   if (Length(text) < schema.value("minLength", std::size_t{0})) return false;
   if (Length(text) > schema.value("maxLength", std::size_t{1} << 40)) return false;
   if (!schema.contains("pattern")) return true;
@@ -65,6 +70,8 @@ bool StringFits(const OrderedJson& value, const OrderedJson& schema) {
 bool NumberFits(const OrderedJson& value, const OrderedJson& schema) {
   const auto number = value.get<double>();
   constexpr double kInf = std::numeric_limits<double>::infinity();
+  const double quotient = number / schema.value("multipleOf", number == 0 ? 1 : number);
+  if (std::abs(quotient - std::round(quotient)) > 1e-9) return false;
   return number >= schema.value("minimum", -kInf) && number <= schema.value("maximum", kInf) &&
          number > schema.value("exclusiveMinimum", -kInf) &&
          number < schema.value("exclusiveMaximum", kInf);
@@ -102,7 +109,7 @@ bool Satisfies(const OrderedJson& value, const OrderedJson& schema, const Ordere
   }
   if (value.is_object()) return ObjectFits(value, schema, root);
   if (value.is_array()) return ArrayFits(value, schema, root);
-  if (value.is_string()) return StringFits(value, schema);
+  if (value.is_string()) return StringFits(value, schema, root);
   return !value.is_number() || NumberFits(value, schema);
 }
 
@@ -177,7 +184,9 @@ std::int64_t RandomInteger(const OrderedJson& schema, std::mt19937& random) {
   low = std::max(low, schema.value("exclusiveMinimum", low - 1) + 1);
   high = std::min(high, schema.value("exclusiveMaximum", high + 1) - 1);
   low = std::min(low, high);
-  return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+  const std::int64_t value =
+      low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+  return value - value % schema.value("multipleOf", std::int64_t{1});  // towards 0
 }
 
 }  // namespace
@@ -200,6 +209,9 @@ OrderedJson RandomValue(const OrderedJson& schema, const OrderedJson& root, std:
       (types.is_array() ? types[random() % types.size()] : types).get<std::string>();
   if (type == "object") return RandomObject(schema, root, random, depth);
   if (type == "array") return RandomArray(schema, root, random, depth);
+  if (type == "string" && schema.contains("contentSchema")) {
+    return RandomValue(schema["contentSchema"], root, random, depth + 1).dump();
+  }
   if (type == "string") {
     return RandomString(schema.value("minLength", std::size_t{0}),
                         schema.value("maxLength", std::size_t{1} << 40), random);
