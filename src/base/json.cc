@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -36,7 +37,11 @@ class OrderedBuilder {
   bool string(std::string& value) { return Add(std::move(value)); }
   bool binary(OrderedJson::binary_t& /*value*/) { return false; }  // not a thing of JSON text
   bool start_object(std::size_t /*size*/) { return Open(OrderedJson::object()); }
-  bool end_object() { return Close(); }
+  bool end_object() {
+    if (open_.back().repeats) KeepLast(open_.back().value.get_ref<OrderedJson::object_t&>());
+    return Close();
+  }
+  void repeat_key() { open_.back().repeats = true; }
   bool start_array(std::size_t /*size*/) { return Open(OrderedJson::array()); }
   bool end_array() { return Close(); }
   bool key(std::string& name) {
@@ -47,8 +52,23 @@ class OrderedBuilder {
  private:
   struct Level {
     OrderedJson value;
-    std::string key;  // of the member that comes next
+    std::string key;       // of the member that comes next
+    bool repeats = false;  // some key
   };
+
+  static void KeepLast(OrderedJson::object_t::Container& members) {
+    std::map<std::string_view, std::size_t> places;
+    OrderedJson::object_t::Container kept;
+    for (auto& [name, value] : members) {
+      const auto [place, is_new] = places.try_emplace(name, kept.size());
+      if (is_new) {
+        kept.emplace_back(name, std::move(value));
+      } else {
+        kept[place->second].second = std::move(value);
+      }
+    }
+    members = std::move(kept);
+  }
 
   bool Open(OrderedJson value) {
     open_.push_back({std::move(value), {}});
@@ -104,8 +124,10 @@ class SortedBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
       : json_sax_dom_parser(document, /*allow_exceptions_=*/false) {}
 };
 
+enum class RepeatedKeys { kRefuse, kKeepLast };
+
 /// Builds the document and refuses what plain parsing lets through.
-template <class Builder>
+template <class Builder, RepeatedKeys kRepeated>
 class StrictHandler : public Builder {
  public:
   using Builder::Builder;
@@ -125,7 +147,13 @@ class StrictHandler : public Builder {
     return Builder::end_array();
   }
   bool key(std::string& name) {
-    if (!keys_.back().insert(name).second) return Refuse(fmt::format("duplicate key \"{}\"", name));
+    if (!keys_.back().insert(name).second) {
+      if constexpr (kRepeated == RepeatedKeys::kKeepLast) {
+        Builder::repeat_key();
+      } else {
+        return Refuse(fmt::format("duplicate key \"{}\"", name));
+      }
+    }
     return Builder::key(name);
   }
   template <class Exception>
@@ -152,7 +180,7 @@ class StrictHandler : public Builder {
   std::string problem_;
 };
 
-template <class Document, class Builder>
+template <class Document, class Builder, RepeatedKeys kRepeated = RepeatedKeys::kRefuse>
 Result<Document> ParseStrictly(std::string_view text, std::string_view where) {
   const auto bad = [where](std::string what) {
     return Error{Code::kCorrupt, std::move(what), std::string(where),
@@ -164,7 +192,7 @@ Result<Document> ParseStrictly(std::string_view text, std::string_view where) {
   }
   Document root;
   const DismantleAtExit guard(root);
-  StrictHandler<Builder> handler(root);
+  StrictHandler<Builder, kRepeated> handler(root);
   if (!Document::sax_parse(text.begin(), text.end(), &handler)) {
     return IsLfsPointer(text) ? LfsPointerError(where) : bad(handler.problem());
   }
@@ -179,6 +207,10 @@ Result<Json> ParseJson(std::string_view text, std::string_view where) {
 
 Result<OrderedJson> ParseOrderedJson(std::string_view text, std::string_view where) {
   return ParseStrictly<OrderedJson, OrderedBuilder>(text, where);
+}
+
+Result<OrderedJson> ParseWithLastOfKeys(std::string_view text, std::string_view where) {
+  return ParseStrictly<OrderedJson, OrderedBuilder, RepeatedKeys::kKeepLast>(text, where);
 }
 
 std::optional<std::string_view> LargeInteger(const OrderedJson& value) {

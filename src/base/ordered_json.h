@@ -17,6 +17,10 @@ using OrderedJson = nlohmann::ordered_json;
 /// An integer beyond 64 bits becomes a binary value, which JSON text cannot have, with its digits.
 Result<OrderedJson> ParseOrderedJson(std::string_view text, std::string_view where);
 
+/// Of a key that comes again in an object its last value, in the place of the first, as most
+/// readers do: for what a model wrote. Errors: otherwise those of ParseOrderedJson.
+Result<OrderedJson> ParseWithLastOfKeys(std::string_view text, std::string_view where);
+
 /// The digits of an integer beyond 64 bits; nullopt for any other value.
 std::optional<std::string_view> LargeInteger(const OrderedJson& value);
 

@@ -260,10 +260,11 @@ std::optional<std::string> JsonOfTypes(std::string_view text, JsonTypes types) {
   const bool is_array = types.Has(JsonType::kArray) && text.starts_with('[');
   const bool is_quoted =
       types.Has(JsonType::kString) && !types.WritesPlainStrings() && text.starts_with('"');
-  if ((is_object || is_array || is_quoted) && ParseOrderedJson(text, "argument").ok()) {
-    return std::string(text);
-  }
-  return std::nullopt;
+  if (!is_object && !is_array && !is_quoted) return std::nullopt;
+  if (ParseOrderedJson(text, "argument").ok()) return std::string(text);
+  // A model may repeat a key. Readers of JSON take the last; the next turn's history must be read.
+  const auto value = ParseWithLastOfKeys(text, "argument");
+  return value.ok() ? std::optional(OrderedText(*value)) : std::nullopt;
 }
 
 const OrderedJson* ToolSchemas::Find(std::string_view name) const {

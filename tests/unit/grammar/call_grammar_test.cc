@@ -189,6 +189,20 @@ TEST(CallGrammar, Gram7_JsonInStrings) {
                {R"({"j": "{\"k\": \"a\\\"b\"}"})"}, {R"({"j": {"k": "a"}})", R"({"j": "x"})"});
 }
 
+TEST(CallGrammar, ARepeatedKeyLeavesTheValueAnObject) {
+  const Grammar grammar(R"({"properties": {"a": {"type": "object", "properties": {
+      "k": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
+      "b": {"type": "array", "items": {"type": "object"}}}})");
+  const OrderedJson arguments = grammar.Read(
+      "\n<function=f>\n<parameter=a>\n"
+      R"({"k": 1, "x": "1", "y": "2", "k": 7, "x": "3"})"
+      "\n</parameter>\n<parameter=b>\n"
+      R"([{"a": {"q": 1, "q": 2}, "a": {"q": 3, "q": [4]}}])"
+      "\n</parameter>\n</function>\n");
+  EXPECT_EQ(arguments["a"].dump(), R"({"k":7,"x":"3","y":"2"})");
+  EXPECT_EQ(arguments["b"].dump(), R"([{"a":{"q":[4]}}])");
+}
+
 TEST(CallGrammar, OnlyWhatIsDeclared) {
   for (const char* none : {R"({"type": "object", "properties": {}, "additionalProperties": false})",
                            R"({"type": "object", "additionalProperties": false})",
