@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 namespace kv8 {
@@ -41,6 +42,14 @@ bool ConstrainedOutput::MaskAt(TokenConstraint& place, std::span<float> logits) 
 
 bool ConstrainedOutput::MaskDraft(std::span<float> logits) {
   if (!ready()) return false;
+  try {
+    return MaskAhead(logits);
+  } catch (const std::bad_alloc&) {
+    return false;  // drafts are no duty
+  }
+}
+
+bool ConstrainedOutput::MaskAhead(std::span<float> logits) {
   if (!ahead_) ahead_ = here_->constraint->Clone();
   if (ahead_->finished() || !ahead_->Prepare(kInlineMaskWork)) return false;
   return MaskAt(*ahead_, logits);
@@ -48,7 +57,11 @@ bool ConstrainedOutput::MaskDraft(std::span<float> logits) {
 
 void ConstrainedOutput::PushDraft(TokenId token) {
   // A stop id does not advance the constraint: the target chooses it too, or rejects it.
-  ahead_->Accept(token);
+  try {
+    ahead_->Accept(token);
+  } catch (const std::bad_alloc&) {
+    ahead_.reset();  // a draft after a wrong place is refused
+  }
 }
 
 }  // namespace kv8

@@ -123,7 +123,7 @@ bool Engine::Impl::Step() {
   clock.drafted = Clock::now();
   if (!FailAllIfFailed()) {
     scheduler_.CachePages(plan_, keeps_, dropped_);
-    runner_.KeepSnapshots(plan_, keeps_, dropped_);
+    scheduler_.GiveUp(runner_.KeepSnapshots(plan_, keeps_, dropped_));
   }
   DeliverFinished();
   if (plan_.items.empty() && !scheduler_.idle()) masks_.Wait();

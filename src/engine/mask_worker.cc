@@ -24,14 +24,24 @@ MaskWorker::~MaskWorker() {
 }
 
 void MaskWorker::Prepare(const std::shared_ptr<ConstraintPlace>& place) {
-  if (place->constraint->Prepare(kInlineMaskWork)) return;
+  if (place->Prepare(kInlineMaskWork)) return;
   place->work = kInlineMaskWork * kGrowth;
+  threads_.reserve(kThreads);
+  while (threads_.size() < kThreads) threads_.emplace_back([this] { Main(); });
   place->ready.store(false, std::memory_order_relaxed);
-  {
+  Queue(place);
+}
+
+/// A place for which there is no room is ready, and has failed.
+void MaskWorker::Queue(const std::shared_ptr<ConstraintPlace>& place) {
+  try {
     const std::lock_guard lock(mutex_);
     places_.push_back(place);
+  } catch (const std::bad_alloc&) {
+    place->exhausted = true;
+    place->ready.store(true, std::memory_order_release);
+    return;
   }
-  while (threads_.size() < kThreads) threads_.emplace_back([this] { Main(); });
   wake_.notify_one();
 }
 
@@ -56,11 +66,9 @@ std::shared_ptr<ConstraintPlace> MaskWorker::Take() {
 void MaskWorker::Main() {
   while (const std::shared_ptr<ConstraintPlace> place = Take()) {
     const bool wanted = place.use_count() > 1;  // else its sequence has ended
-    if (wanted && !place->constraint->Prepare(place->work)) {
+    if (wanted && !place->Prepare(place->work)) {
       place->work = std::min(place->work * kGrowth, kMostWork);
-      const std::lock_guard lock(mutex_);
-      places_.push_back(place);
-      wake_.notify_one();
+      Queue(place);
       continue;
     }
     place->ready.store(true, std::memory_order_release);

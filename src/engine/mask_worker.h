@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,23 @@ struct ConstraintPlace {
   std::unique_ptr<TokenConstraint> constraint;
   std::int64_t work = 0;  // of the next attempt to find its mask
   std::atomic<bool> ready{true};
+  bool exhausted = false;  // it found no memory, and can be followed no further
+
+  /// `call(*constraint)`; false where there is no memory for it.
+  template <class Call>
+  bool Try(const Call& call) {
+    if (exhausted) return false;
+    try {
+      return call(*constraint);
+    } catch (const std::bad_alloc&) {
+      exhausted = true;
+      return false;
+    }
+  }
+  /// Whether the mask is found within so much work, or never will be.
+  bool Prepare(std::int64_t limit) {
+    return Try([limit](TokenConstraint& c) { return c.Prepare(limit); }) || exhausted;
+  }
 };
 
 /// Threads that find the masks that would hold up the engine's thread. Masks that have cost least
@@ -39,6 +57,7 @@ class MaskWorker {
 
  private:
   void Main();
+  void Queue(const std::shared_ptr<ConstraintPlace>& place);
   std::shared_ptr<ConstraintPlace> Take();
 
   std::vector<std::thread> threads_;

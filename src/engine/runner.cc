@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
 
 #include "engine/sampler.h"
@@ -174,14 +175,21 @@ void Runner::TakeOver(std::span<const PlanHit> hits) {
   if (!items.empty()) Draft(items, StreamSource::kTarget);
 }
 
-void Runner::KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps,
-                           std::span<const SnapshotId> dropped) {
+std::span<const PlanKeep> Runner::KeepSnapshots(const StepPlan& plan,
+                                                std::span<const PlanKeep> keeps,
+                                                std::span<const SnapshotId> dropped) {
   for (const SnapshotId id : dropped) snapshots_.erase(id);
-  for (const PlanKeep& keep : keeps) {
+  for (; !keeps.empty(); keeps = keeps.subspan(1)) {
+    const PlanKeep& keep = keeps.front();
     // One that was preempted in the same step is not worth the copy.
     if (std::find(dropped.begin(), dropped.end(), keep.snapshot) != dropped.end()) continue;
-    snapshots_.emplace(keep.snapshot, TakeSnapshot(plan, keep));
+    try {
+      snapshots_.emplace(keep.snapshot, TakeSnapshot(plan, keep));
+    } catch (const std::bad_alloc&) {
+      return keeps;
+    }
   }
+  return {};
 }
 
 Runner::Snapshot Runner::TakeSnapshot(const StepPlan& plan, const PlanKeep& keep) {

@@ -57,10 +57,11 @@ class Runner {
   /// The most likely tokens of those rows, or nothing: see Executor::BestDraftTokens.
   std::span<const TokenId> BestDraftTokens(std::int64_t n);
 
-  /// Drops snapshots, then keeps those of `keeps`, which are about the last plan. To be called when
-  /// the drafts of the step are done.
-  void KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps,
-                     std::span<const SnapshotId> dropped);
+  /// Drops snapshots, then keeps those of `keeps`, which are about the last plan, up to the first
+  /// for which there is no memory; returns those from there on. To be called when the drafts of the
+  /// step are done.
+  std::span<const PlanKeep> KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps,
+                                          std::span<const SnapshotId> dropped);
 
   /// Drops what is kept for a sequence outside of the pools.
   void Forget(const Sequence& sequence);

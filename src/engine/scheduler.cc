@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 
 #include "base/checked.h"
 
@@ -246,22 +247,36 @@ void Scheduler::CachePages(const StepPlan& plan, std::vector<PlanKeep>& keeps,
                            std::vector<SnapshotId>& dropped) {
   keeps.clear();
   dropped.clear();
-  for (std::size_t i = 0; i < plan.items.size(); ++i) {
-    const PlanItem& item = plan.items[i];
-    Sequence& sequence = *item.sequence;
-    if (!sequence.running() || !MayHandOn(sequence)) continue;
-    const bool prompt = item.phase == Phase::kPrefill;
-    if (!prompt && !limits_.cache_generated) continue;
-    if (prompt ? !CachePrompt(sequence) : !CacheAnswer(sequence, item.first_position, dropped)) {
-      continue;
-    }
-    if (tree_.snapshots() == limits_.max_snapshots) dropped.push_back(*tree_.DropSnapshot());
-    const SnapshotId id{next_snapshot_++};
-    const std::int64_t pages = sequence.computed / kPageTokens;
-    tree_.AttachSnapshot(sequence.tokens, pages, id, GroupOf(sequence));
-    if (!prompt) sequence.answer_snapshot = id;
-    keeps.push_back({i, pages * kPageTokens, id});
+  try {
+    // Room for all, so that what the tree says of a snapshot is told too.
+    keeps.reserve(plan.items.size());
+    dropped.reserve(2 * plan.items.size());
+    for (std::size_t i = 0; i < plan.items.size(); ++i) CacheItem(plan, i, keeps, dropped);
+  } catch (const std::bad_alloc&) {
+    // What could not be shared is computed again when it comes again.
   }
+}
+
+void Scheduler::CacheItem(const StepPlan& plan, std::size_t i, std::vector<PlanKeep>& keeps,
+                          std::vector<SnapshotId>& dropped) {
+  const PlanItem& item = plan.items[i];
+  Sequence& sequence = *item.sequence;
+  if (!sequence.running() || !MayHandOn(sequence)) return;
+  const bool prompt = item.phase == Phase::kPrefill;
+  if (!prompt && !limits_.cache_generated) return;
+  if (prompt ? !CachePrompt(sequence) : !CacheAnswer(sequence, item.first_position, dropped)) {
+    return;
+  }
+  if (tree_.snapshots() == limits_.max_snapshots) dropped.push_back(*tree_.DropSnapshot());
+  const SnapshotId id{next_snapshot_++};
+  const std::int64_t pages = sequence.computed / kPageTokens;
+  tree_.AttachSnapshot(sequence.tokens, pages, id, GroupOf(sequence));
+  if (!prompt) sequence.answer_snapshot = id;
+  keeps.push_back({i, pages * kPageTokens, id});
+}
+
+void Scheduler::GiveUp(std::span<const PlanKeep> keeps) {
+  for (const PlanKeep& keep : keeps) tree_.DropSnapshot(keep.snapshot);
 }
 
 /// Shares the complete pages of a prompt. Whether the state after them is worth keeping.

@@ -100,9 +100,11 @@ class Scheduler {
   void Schedule(StepPlan& plan);
 
   /// After the step: shares what it computed, and tells which states to keep. Fills `dropped` with
-  /// those that must give way first.
+  /// those that must give way first. Where memory runs out it shares less, and nothing fails.
   void CachePages(const StepPlan& plan, std::vector<PlanKeep>& keeps,
                   std::vector<SnapshotId>& dropped);
+  /// States that could not be kept.
+  void GiveUp(std::span<const PlanKeep> keeps);
 
   /// Counters of the prefix cache.
   struct PrefixCounts {
@@ -121,6 +123,8 @@ class Scheduler {
   std::uint64_t preemptions() const { return preemptions_; }
 
  private:
+  void CacheItem(const StepPlan& plan, std::size_t i, std::vector<PlanKeep>& keeps,
+                 std::vector<SnapshotId>& dropped);
   void ScheduleDecode(StepPlan& plan);
   void ScheduleAdmission(StepPlan& plan);
   void SchedulePrefill(StepPlan& plan);

@@ -121,11 +121,13 @@ bool Matcher::FindMask(Cursor& cursor, std::int64_t work) {
   ForgetMasksIfLarge();
   mask_machine_->Allow(std::min(work, limits_.mask_work));
   StateId state = kDeadState;
+  masks_whole_ = false;
   {
     const std::lock_guard places_lock(places_mutex_);
     state = mask_machine_->Copy(*places_, cursor.state_);
   }
   const std::vector<std::uint64_t>* mask = masks_->Find(state);
+  masks_whole_ = true;
   if (has_patience) cursor.work_ += mask_machine_->used();
   if (mask != nullptr && state != kDeadState && cursor.work_ <= limits_.text_work) {
     cursor.mask_ = *mask;
@@ -142,7 +144,9 @@ bool Matcher::Accept(Cursor& cursor, TokenId token) {
   const std::lock_guard lock(places_mutex_);
   ForgetPlacesIfLarge();
   places_->Allow(limits_.token_work);
+  places_whole_ = false;
   const StateId next = places_->Run(cursor.state_, bytes);
+  places_whole_ = true;
   if (places_->spent() || cursor.state_ == kDeadState) {
     cursor.failure_ = TooMuch("following the text");
     return false;
@@ -154,19 +158,24 @@ bool Matcher::Accept(Cursor& cursor, TokenId token) {
 }
 
 void Matcher::ForgetPlacesIfLarge() {
-  if (places_->bytes() < forget_places_at_) return;
+  if (places_whole_ && places_->bytes() < forget_places_at_) return;
   auto fresh = std::make_unique<Machine>(program_);
-  // A cursor for which there is no room is at kDeadState, where no text leads: its owner finds
-  // that.
-  for (Cursor* cursor : cursors_) {
-    cursor->MoveTo(fresh->Copy(*places_, cursor->state_), *fresh);
-  }
+  // All are copied before one moves, as memory may run out. States that cursors are at were
+  // complete before it did, and do not change. A cursor for which there is no room is at
+  // kDeadState, where no text leads: its owner finds that.
+  std::vector<StateId> copies;
+  for (const Cursor* cursor : cursors_) copies.push_back(fresh->Copy(*places_, cursor->state_));
+  std::size_t i = 0;
+  for (Cursor* cursor : cursors_) cursor->MoveTo(copies[i++], *fresh);
   places_ = std::move(fresh);
+  places_whole_ = true;
   forget_places_at_ = std::max(limits_.forget_bytes, 2 * places_->bytes());
 }
 
 void Matcher::ForgetMasksIfLarge() {
-  if (mask_machine_->bytes() < limits_.forget_bytes) return;
+  if (masks_whole_ && mask_machine_->bytes() < limits_.forget_bytes) return;
+  masks_whole_ = false;
+  masks_.reset();
   mask_machine_ = std::make_unique<Machine>(program_);
   masks_.emplace(*trie_, *mask_machine_);
 }

@@ -58,11 +58,13 @@ class Matcher : public std::enable_shared_from_this<Matcher> {
 
   std::mutex places_mutex_;  // taken after masks_mutex_ where both are
   std::unique_ptr<Machine> places_;
+  bool places_whole_ = true;  // false when memory ran out while it grew: it is copied, then left
   std::size_t forget_places_at_;
   std::unordered_set<Cursor*> cursors_;
 
   std::mutex masks_mutex_;
   std::unique_ptr<Machine> mask_machine_;
+  bool masks_whole_ = true;  // likewise
   std::optional<TokenMasks> masks_;
 };
 

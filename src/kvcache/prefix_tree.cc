@@ -79,17 +79,22 @@ PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_pag
 void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const PageId> pages,
                         std::uint64_t group) {
   std::vector<Node*> path;
+  path.reserve(pages.size());
   Children* children = &roots_[group];
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const auto key = KeyAt(prompt, static_cast<std::int64_t>(i));
     auto found = children->find(key);
     if (found == children->end()) {
-      found = children->emplace(Key(key.begin(), key.end()), std::make_unique<Node>()).first;
+      // All memory is taken before the tree changes.
+      auto fresh = std::make_unique<Node>();
+      std::list<Node*> use{fresh.get()};
+      found = children->emplace(Key(key.begin(), key.end()), std::move(fresh)).first;
       Node& node = *found->second;
       node.siblings = children;
       node.self = found;
       node.page = pages[i];
-      node.use = nodes_.insert(nodes_.end(), &node);
+      node.use = use.begin();
+      nodes_.splice(nodes_.end(), use);
       pool_.Retain({&node.page, 1});
     }
     path.push_back(found->second.get());
@@ -109,8 +114,8 @@ void PrefixTree::AttachSnapshot(std::span<const TokenId> prompt, std::int64_t pa
                                 SnapshotId snapshot, std::uint64_t group) {
   Node* node = Match(prompt, pages, group).back().exact;
   assert(node != nullptr && !node->snapshot);
-  node->snapshot = snapshot;
   node->snapshot_use = snapshots_.insert(snapshots_.end(), node);
+  node->snapshot = snapshot;
 }
 
 std::optional<SnapshotId> PrefixTree::DropSnapshot() {

@@ -12,8 +12,6 @@ namespace {
 /// Longer than any watcher waits between two looks.
 constexpr std::chrono::seconds kPoolWatch(3);
 
-constexpr std::string_view kMemory = "memory";  // where it is that an error was
-
 /// Tells a sink the end; that memory ran out when there is none to tell more.
 void TellDone(GenerationSink& sink, Result<std::vector<Completion>> result) {
   try {
@@ -29,15 +27,6 @@ void TellDone(GenerationSink& sink, Result<std::vector<Completion>> result) {
 }
 
 }  // namespace
-
-Error OutOfMemoryError() {
-  return Error{Code::kResourceExhausted, "there is not enough memory for this request",
-               std::string(kMemory), "try again later, or send a smaller one"};
-}
-
-bool IsOutOfMemory(const Error& error) {
-  return error.code == Code::kResourceExhausted && error.where == kMemory;
-}
 
 struct EngineService::Submission {
   GenerationId id{};

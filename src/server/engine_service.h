@@ -14,14 +14,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "kv8/engine.h"
 
 namespace kv8 {
-
-/// What a request fails with for which there is no memory: kResourceExhausted, and told from
-/// limits.
-Error OutOfMemoryError();
-bool IsOutOfMemory(const Error& error);
 
 /// Names a submission; never reused.
 enum class GenerationId : std::uint64_t {};

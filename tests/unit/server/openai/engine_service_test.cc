@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "events.h"
@@ -207,27 +210,55 @@ TEST(EngineService, ASinkWithoutMemoryFailsAlone) {
   EXPECT_FALSE(service.failed());
 }
 
-/// Finds no memory when the engine takes it, or in the midst of a step.
-class PoorConstraint : public TokenConstraint {
+/// Where a constraint fails.
+enum class Fault {
+  kClone,         // no memory when the engine takes it,
+  kPrepare,       // when its mask is looked for,
+  kWorker,        // when that takes long, by another thread,
+  kMask,          // when it is asked for,
+  kAccept,        // and when a token is followed
+  kUnknownThrow,  // what nobody expects in the midst of a step
+};
+
+class FaultyConstraint : public TokenConstraint {
  public:
-  explicit PoorConstraint(bool in_step) : in_step_(in_step) {}
+  explicit FaultyConstraint(Fault fault) : fault_(fault) {}
 
   std::unique_ptr<TokenConstraint> Clone() const override {
-    if (!in_step_) throw std::bad_alloc();
-    return std::make_unique<PoorConstraint>(in_step_);
+    FailAt(Fault::kClone);
+    return std::make_unique<FaultyConstraint>(fault_);
   }
-  void FillMask(std::span<std::uint64_t> /*mask*/) override { throw std::bad_alloc(); }
-  bool Accept(TokenId /*token*/) override { return true; }
+  bool Prepare(std::int64_t work) override {
+    FailAt(Fault::kPrepare);
+    const bool is_first = std::exchange(work_, work) == 0;
+    if (fault_ == Fault::kWorker && is_first) return false;
+    FailAt(Fault::kWorker);
+    return true;
+  }
+  void FillMask(std::span<std::uint64_t> mask) override {
+    FailAt(Fault::kMask);
+    if (fault_ == Fault::kUnknownThrow) throw std::runtime_error("unknown");
+    std::fill(mask.begin(), mask.end(), ~std::uint64_t{0});
+  }
+  bool Accept(TokenId /*token*/) override {
+    FailAt(Fault::kAccept);
+    return true;
+  }
   bool complete() const override { return true; }
   bool finished() const override { return false; }
 
  private:
-  const bool in_step_;
+  void FailAt(Fault fault) const {
+    if (fault == fault_) throw std::bad_alloc();
+  }
+
+  const Fault fault_;
+  std::int64_t work_ = 0;
 };
 
-Request Poor(bool in_step) {
+Request Faulty(Fault fault) {
   Request request = Long(3);
-  request.constraint = std::make_shared<PoorConstraint>(in_step);
+  request.constraint = std::make_shared<FaultyConstraint>(fault);
   return request;
 }
 
@@ -236,10 +267,26 @@ TEST(EngineService, ARequestThatIsNotTakenForLackOfMemoryFailsAlone) {
   const auto other = std::make_shared<Recorder>();
   const auto poor = std::make_shared<Recorder>();
   ASSERT_TRUE(service.Submit({Long(200)}, other).ok());
-  ASSERT_TRUE(service.Submit({Long(3), Poor(/*in_step=*/false)}, poor).ok());
+  ASSERT_TRUE(service.Submit({Long(3), Faulty(Fault::kClone)}, poor).ok());
   EXPECT_TRUE(FailedForMemory(*poor));
   EXPECT_TRUE(other->WaitUntilDone().ok());
   EXPECT_FALSE(service.failed());
+}
+
+TEST(EngineService, Gram8_AConstraintWithoutMemoryFailsAlone) {
+  for (const Fault fault : {Fault::kPrepare, Fault::kWorker, Fault::kMask, Fault::kAccept}) {
+    EngineService service(NewEngine(), {});
+    const auto other = std::make_shared<Recorder>();
+    const auto poor = std::make_shared<Recorder>();
+    ASSERT_TRUE(service.Submit({Long(60)}, other).ok());
+    ASSERT_TRUE(service.Submit({Faulty(fault)}, poor).ok());
+    EXPECT_TRUE(FailedForMemory(*poor)) << static_cast<int>(fault);
+    EXPECT_TRUE(other->WaitUntilDone().ok());
+    EXPECT_FALSE(service.failed());
+    const auto snapshot = IdleSnapshot(service);
+    EXPECT_EQ(snapshot->kv_cache.free_pages + snapshot->kv_cache.cached_pages,
+              snapshot->kv_cache.pages);
+  }
 }
 
 TEST(EngineService, AnEngineThatThrewInAStepIsNotUsedAgain) {
@@ -247,7 +294,7 @@ TEST(EngineService, AnEngineThatThrewInAStepIsNotUsedAgain) {
   const auto other = std::make_shared<Recorder>();
   const auto poor = std::make_shared<Recorder>();
   ASSERT_TRUE(service.Submit({Long(200)}, other).ok());
-  ASSERT_TRUE(service.Submit({Poor(/*in_step=*/true)}, poor).ok());
+  ASSERT_TRUE(service.Submit({Faulty(Fault::kUnknownThrow)}, poor).ok());
   EXPECT_TRUE(FailedForMemory(*poor));
   EXPECT_TRUE(FailedForMemory(*other));
   EXPECT_TRUE(service.failed());
