@@ -15,7 +15,7 @@ inline constexpr std::size_t kMaxLinearParts = 8;
 
 /// One product of a group that shares its input.
 struct LinearPart {
-  Weight weight;  // [N,K] bf16 | f16 | f32
+  Weight weight;  // [N,K]
   Matrix out;     // [T,N]
 };
 

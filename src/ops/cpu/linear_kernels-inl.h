@@ -103,7 +103,7 @@ HWY_INLINE void RowTimesStrips(const float* HWY_RESTRICT x, const Rows* strips,
       Prefetch(ahead);
       ahead += kStripLanes * 16;
       StripWord word[4];
-      LoadWords(strips[s], k * Element::kBytes, word);
+      LoadWords(d, strips[s], k * Element::kBytes, word);
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) {
         StripVec w[kPerWord];

@@ -15,6 +15,7 @@
 //
 #include "hwy/foreach_target.h"
 //
+#include "ops/cpu/code_panels-inl.h"
 #include "ops/cpu/linear_kernels-inl.h"
 #include "ops/cpu/quad_tiles-inl.h"
 
@@ -25,7 +26,7 @@ namespace kv8::simd::HWY_NAMESPACE {
 struct Part {
   ConstMatrix x;
   const float* packed;  // x by PackRows, or null
-  const std::byte* weight;
+  Weight weight;
   Matrix out;
   Arena scratch;
 };
@@ -37,7 +38,7 @@ void PackedProduct(const Part& part) {
   float* packed = TakePanel(scratch, part.x.rows, k_count);
   for (std::int64_t first = 0; first < part.out.cols; first += kPanel) {
     const std::int64_t cols = std::min(kPanel, part.out.cols - first);
-    const std::byte* base = part.weight + first * k_count * Element::kBytes;
+    const std::byte* base = part.weight.codes + first * k_count * Element::kBytes;
     PackPanel<Element>(base, k_count, static_cast<int>(cols), packed);
     RowsTimesPacked(packed, k_count, part.x, NextPanel<Element>(base, k_count),
                     part.out.Cols(first, cols));
@@ -49,8 +50,8 @@ void RowProduct(const Part& part) {
   const std::int64_t k_count = part.x.cols;
   for (std::int64_t first = 0; first < part.out.cols; first += kPanel) {
     const auto cols = static_cast<int>(std::min(kPanel, part.out.cols - first));
-    RowTimesPanel<Element>(part.x.data, part.weight + first * k_count * Element::kBytes, k_count,
-                           cols, part.out.data + first);
+    RowTimesPanel<Element>(part.x.data, part.weight.codes + first * k_count * Element::kBytes,
+                           k_count, cols, part.out.data + first);
   }
 }
 
@@ -71,9 +72,9 @@ void QuadProduct(const Part& part) {
     if (rows == 1) {
       RowProduct<Element>({part.x.Rows(t, 1), nullptr, part.weight, out, part.scratch});
     } else if (rows <= kVectorRows) {
-      PackedRowsTimesPanels<Element, 1>(x, part.weight, k_count, out);
+      PackedRowsTimesPanels<Element, 1>(x, part.weight.codes, k_count, out);
     } else {
-      PackedRowsTimesPanels<Element, kTileVectors>(x, part.weight, k_count, out);
+      PackedRowsTimesPanels<Element, kTileVectors>(x, part.weight.codes, k_count, out);
     }
   }
 }
@@ -93,6 +94,22 @@ void PartProduct(Part part, [[maybe_unused]] bool quads) {
   }
 #endif
   PackedProduct<Element>(part);
+}
+
+// Panels are expanded for several rows; a single row meets its weights in the registers.
+template <class Code>
+void CodesProduct(const Part& part) {
+  Arena scratch = part.scratch;
+  float* packed = TakePanel(scratch, part.x.rows, part.x.cols);
+  for (std::int64_t first = 0; first < part.out.cols; first += kPanel) {
+    const Weight panel = part.weight.Rows(first, std::min(kPanel, part.out.cols - first));
+    if (part.x.rows == 1) {
+      RowTimesCodes<Code>(part.x.data, panel, part.out.data + first);
+    } else {
+      ExpandPanel<Code>(panel, packed);
+      RowsTimesExpanded(packed, panel, part.x, part.out.Cols(first, panel.rows));
+    }
+  }
 }
 
 // x by PackRows, or null where it would not be used.
@@ -115,8 +132,7 @@ void RunPanels(const Product& product, [[maybe_unused]] const float* packed, Are
   const std::int64_t first = panel_begin * kPanel;
   const std::int64_t cols = std::min(panel_end * kPanel, product.weight.rows) - first;
   const std::int64_t rows = row_end - row_begin;
-  Part part{product.x.Rows(row_begin, rows), nullptr,
-            product.weight.codes + first * product.weight.code_row_bytes(),
+  Part part{product.x.Rows(row_begin, rows), nullptr, product.weight.Rows(first, cols),
             product.out.Rows(row_begin, rows).Cols(first, cols), scratch};
 #if HWY_TARGET != HWY_SCALAR
   if (packed != nullptr && row_begin % kVectorRows == 0) {
@@ -131,6 +147,12 @@ void RunPanels(const Product& product, [[maybe_unused]] const float* packed, Are
       return PartProduct<F16Element>(part, quads);
     case WeightFormat::kFp32:
       return PartProduct<F32Element>(part, quads);
+    case WeightFormat::kFp8:
+      return CodesProduct<Fp8Code>(part);
+    case WeightFormat::kNvfp4:
+      return CodesProduct<E2M1Code>(part);
+    case WeightFormat::kInt4:
+      return CodesProduct<Int4Code>(part);
   }
 }
 
@@ -187,9 +209,11 @@ void RunUnits(std::span<const Product> products, const float* packed, Arena scra
 }
 
 // Packs the rows of x if all products have the same; else each packs its own, where it is used.
+// Products of codes do not use them.
 const float* PackShared(std::span<const Product> products, Arena& scratch) {
   const ConstMatrix x = products.front().x;
   for (const Product& p : products) {
+    if (!IsPlain(p.weight.format)) return nullptr;
     if (p.x.data != x.data || p.x.rows != x.rows || p.x.cols != x.cols) return nullptr;
   }
   return HWY_DYNAMIC_DISPATCH(PackOnce)(x, scratch);

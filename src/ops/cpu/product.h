@@ -15,11 +15,12 @@ namespace kv8::simd {
 /// out[t,n] = sum_k x[t,k] * weight[n,k]
 ///
 /// Order: k = 0, 1, 4, 5, 8, 9, ... ascending, plus k = 2, 3, 6, 7, ... ascending, one fused
-/// multiply-add each (multiply, then add, where the machine has none). It depends on nothing else:
+/// multiply-add each (multiply, then add, where the machine has none). A weight is code times
+/// scale, rounded to FP32; the sum is multiplied by the global scale. It depends on nothing else:
 /// not on the vector width, the number of rows, the other products, or the threads.
 struct Product {
   ConstMatrix x;  // [T,K]
-  Weight weight;  // [N,K] bf16 | f16 | f32
+  Weight weight;  // [N,K], any format
   Matrix out;     // [T,N], must not overlap x
 };
 

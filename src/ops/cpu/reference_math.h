@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cmath>
-#include <cstring>
 #include <span>
 #include <vector>
 
-#include "numeric/half.h"
+#include "ops/cpu/weight_row.h"
 #include "tensor/tensor_view.h"
 #include "tensor/weight.h"
 
@@ -15,17 +14,8 @@ namespace kv8::reference {
 
 /// Element [row, col], exactly.
 inline double WeightAt(const Weight& weight, std::int64_t row, std::int64_t col) {
-  const std::byte* p =
-      weight.codes + row * weight.code_row_bytes() + col * SizeOf(weight.format).code_bits / 8;
-  if (weight.format == WeightFormat::kFp32) {
-    float value;
-    std::memcpy(&value, p, sizeof value);
-    return static_cast<double>(value);
-  }
-  std::uint16_t code;
-  std::memcpy(&code, p, sizeof code);
-  return static_cast<double>(weight.format == WeightFormat::kBf16 ? DecodeBf16(code)
-                                                                  : DecodeFp16(code));
+  return static_cast<double>(CodeAt(weight, row, col)) *
+         static_cast<double>(ScaleAt(weight, row, col)) * static_cast<double>(weight.global_scale);
 }
 
 /// x . weight[row,:]

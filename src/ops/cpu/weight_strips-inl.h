@@ -178,10 +178,11 @@ struct PartialStrip {
 
 using StripWord = hn::Vec<hn::RebindToUnsigned<Strip>>;
 
-// word[j] = the j-th of the 4 words from byte `offset` on of the strip's rows.
-template <class Rows>
-HWY_INLINE void LoadWords(const Rows& rows, std::int64_t offset, StripWord* word) {
-  const hn::RebindToUnsigned<Strip> du;
+// word[j] = the j-th of the 4 words from byte `offset` on of as many rows as D has lanes.
+template <class D, class Rows>
+HWY_INLINE void LoadWords(D, const Rows& rows, std::int64_t offset,
+                          hn::Vec<hn::RebindToUnsigned<D>>* word) {
+  const hn::RebindToUnsigned<D> du;
 #if HWY_TARGET == HWY_SCALAR
   for (int j = 0; j < 4; ++j) {
     std::uint32_t value;
@@ -195,7 +196,11 @@ HWY_INLINE void LoadWords(const Rows& rows, std::int64_t offset, StripWord* word
     return hn::LoadU(quad, reinterpret_cast<const std::uint32_t*>(rows.row(r) + offset));
   };
   const auto load = [&](int i) HWY_ATTR {
-    if constexpr (kStripLanes == 8) {
+    if constexpr (hn::MaxLanes(du) == 16) {
+      const hn::Half<decltype(du)> half;
+      return hn::Combine(du, hn::Combine(half, at(i + 12), at(i + 8)),
+                         hn::Combine(half, at(i + 4), at(i)));
+    } else if constexpr (hn::MaxLanes(du) == 8) {
       return hn::Combine(du, at(i + 4), at(i));
     } else {
       return at(i);
@@ -220,7 +225,7 @@ HWY_INLINE void LoadWords(const Rows& rows, std::int64_t offset, StripWord* word
 template <class Element, class Rows>
 HWY_INLINE void LoadGroup(Element, const Rows& rows, std::int64_t offset, StripVec* w) {
   StripWord word[4];
-  LoadWords(rows, offset, word);
+  LoadWords(Strip(), rows, offset, word);
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) Element::Split(Strip(), word[j], w + j * kWeightsPerWord<Element>);
 }

@@ -19,7 +19,7 @@ class StoredWeight {
   StoredWeight(WeightFormat format, std::int64_t rows, std::int64_t cols,
                std::span<const float> values)
       : format_(format), rows_(rows), cols_(cols) {
-    const auto size = static_cast<std::size_t>(SizeOf(format).code_bits / 8);
+    const auto size = static_cast<std::size_t>(CodeBits(format) / 8);
     bytes_.resize(values.size() * size + 1);
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::byte* to = bytes_.data() + 1 + i * size;

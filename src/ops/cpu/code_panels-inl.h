@@ -1,0 +1,182 @@
+// Panels of weights that are stored as codes with scales: decoded on the way into the registers.
+// docs/kernels/linear.md explains them. Included once per instruction set.
+//
+// As in linear_kernels-inl.h, vectors run over the rows of a panel. Each decoded weight is code
+// times scale in FP32; the sums have the order of product.h, and the global scale comes last.
+
+#if defined(KV8_OPS_CPU_CODE_PANELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KV8_OPS_CPU_CODE_PANELS_INL_H_
+#undef KV8_OPS_CPU_CODE_PANELS_INL_H_
+#else
+#define KV8_OPS_CPU_CODE_PANELS_INL_H_
+#endif
+
+#include <algorithm>
+#include <utility>
+
+#include "hwy/highway.h"
+#include "ops/cpu/linear_kernels-inl.h"
+#include "ops/cpu/weight_codes-inl.h"
+#include "ops/cpu/weight_row.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kv8::simd::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FullVec = hn::Vec<Full>;
+
+// Columns that have one vector of scales: every group that the fast loops take is a multiple.
+inline constexpr std::int64_t kScaleColumns = 16;
+// Columns whose scales are decoded at a time; what holds them stays in the first cache level.
+inline constexpr std::int64_t kScaleBlock = 512;
+
+// The rows of a panel; the last of them stands in for those that are missing.
+struct PanelRows {
+  const std::byte* at[kPanel];
+  PanelRows(const std::byte* base, std::int64_t stride, std::int64_t count) {
+    for (std::int64_t i = 0; i < kPanel; ++i) at[i] = base + std::min(i, count - 1) * stride;
+  }
+};
+
+// Some of a panel's rows, as LoadWords takes them.
+struct RowRange {
+  const std::byte* const* at;
+  const std::byte* row(int i) const { return at[i]; }
+};
+
+// Scales and zero points of a panel for up to kScaleBlock columns.
+struct PanelScales {
+  HWY_ALIGN float scale[kScaleBlock / kScaleColumns][kPanel];
+  HWY_ALIGN float zero[kScaleBlock / kScaleColumns][kPanel];  // kInt4 alone: with Int4Code::kBias
+};
+
+// Columns of `panel` that the fast loops take; the rest goes one by one.
+template <class Code>
+HWY_INLINE std::int64_t FastColumns(const Weight& panel) {
+  if (panel.group % kScaleColumns != 0) return 0;
+  return panel.cols / kStep<Code> * kStep<Code>;
+}
+
+// Scales of columns [k, k + count).
+template <class Code>
+void LoadScales(const Weight& panel, std::int64_t k, std::int64_t count, PanelScales& to) {
+  for (std::int64_t u = 0; u * kScaleColumns < count; ++u) {
+    const std::int64_t col = k + u * kScaleColumns;
+    if (u > 0 && (panel.group == 0 || col % panel.group != 0)) {
+      std::copy_n(to.scale[u - 1], kPanel, to.scale[u]);
+      std::copy_n(to.zero[u - 1], kPanel, to.zero[u]);
+      continue;
+    }
+    for (std::int64_t r = 0; r < kPanel; ++r) {
+      const std::int64_t row = std::min(r, panel.rows - 1);
+      to.scale[u][r] = ScaleAt(panel, row, col);
+      if constexpr (Code::kHasZero) to.zero[u][r] = Code::kBias + ZeroPointAt(panel, row, col);
+    }
+  }
+}
+
+// Weights [k, k + kStep) of vector v of the panel's rows; k lies in the block that begins at
+// `block`.
+template <class Code>
+HWY_INLINE void LoadStep(const PanelRows& rows, int v, std::int64_t k, std::int64_t block,
+                         const PanelScales& scales, FullVec* w) {
+  const Full d;
+  constexpr int kPerWord = 32 / Code::kBits;
+  hn::Vec<hn::RebindToUnsigned<Full>> word[4];
+  LoadWords(d, RowRange{rows.at + v * kFullLanes}, k * Code::kBits / 8, word);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const std::int64_t u = (k - block + j * kPerWord) / kScaleColumns;
+    const FullVec scale = hn::Load(d, scales.scale[u] + v * kFullLanes);
+    FullVec zero = hn::Zero(d);
+    if constexpr (Code::kHasZero) zero = hn::Load(d, scales.zero[u] + v * kFullLanes);
+    SplitWord<Code>(d, word[j], zero, scale, w + j * kPerWord,
+                    std::make_integer_sequence<int, kPerWord>());
+  }
+}
+
+// Weight k of vector v of the panel's rows.
+HWY_INLINE FullVec LoadOneCode(const Weight& panel, int v, std::int64_t k) {
+  HWY_ALIGN float values[kFullLanes];
+  for (int i = 0; i < kFullLanes; ++i) {
+    const std::int64_t row = std::min<std::int64_t>(v * kFullLanes + i, panel.rows - 1);
+    values[i] = CodeAt(panel, row, k) * ScaleAt(panel, row, k);
+  }
+  return hn::Load(Full(), values);
+}
+
+// Calls use(v, k, i, w) for the weights w of every vector v of rows and every column k + i, in
+// ascending order of columns; k is a multiple of 4.
+template <class Code, class Use>
+HWY_INLINE void ForEachWeight(const Weight& panel, Use&& use) {
+  const PanelRows rows(panel.codes, panel.code_row_bytes(), panel.rows);
+  const std::int64_t fast = FastColumns<Code>(panel);
+  PanelScales scales;
+  for (std::int64_t block = 0; block < fast; block += kScaleBlock) {
+    const std::int64_t end = std::min(fast, block + kScaleBlock);
+    LoadScales<Code>(panel, block, end - block, scales);
+    for (std::int64_t k = block; k < end; k += kStep<Code>) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kPanelVectors; ++v) {
+        FullVec w[kStep<Code>];
+        LoadStep<Code>(rows, v, k, block, scales, w);
+#pragma GCC unroll 32
+        for (int i = 0; i < kStep<Code>; ++i) use(v, k, i, w[i]);
+      }
+    }
+  }
+  for (std::int64_t k = fast; k < panel.cols; ++k) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kPanelVectors; ++v) {
+      use(v, k / 4 * 4, static_cast<int>(k % 4), LoadOneCode(panel, v, k));
+    }
+  }
+}
+
+// out[0, panel.rows) = x . rows of the panel.
+template <class Code>
+void RowTimesCodes(const float* HWY_RESTRICT x, const Weight& panel, float* HWY_RESTRICT out) {
+  const Full d;
+  FullVec sum[kPanelVectors][2];  // the two brackets of product.h
+#pragma GCC unroll 16
+  for (int v = 0; v < kPanelVectors; ++v) sum[v][0] = sum[v][1] = hn::Zero(d);
+  ForEachWeight<Code>(panel, [&](int v, std::int64_t k, int i, FullVec w) HWY_ATTR {
+    FullVec& to = sum[v][i / 2 % 2];
+    to = hn::MulAdd(hn::Set(d, x[k + i]), w, to);
+  });
+  HWY_ALIGN float values[kPanel];
+#pragma GCC unroll 16
+  for (int v = 0; v < kPanelVectors; ++v) {
+    hn::Store(hn::Mul(hn::Add(sum[v][0], sum[v][1]), hn::Set(d, panel.global_scale)), d,
+              values + v * kFullLanes);
+  }
+  std::copy_n(values, panel.rows, out);
+}
+
+// The panel as floats [K][kPanel], in the order of PackPanel.
+template <class Code>
+void ExpandPanel(const Weight& panel, float* HWY_RESTRICT packed) {
+  ForEachWeight<Code>(panel, [&](int v, std::int64_t k, int i, FullVec w) HWY_ATTR {
+    float* const to = packed + PackedRow(k + i / 2 % 2 * 2, panel.cols) * kPanel;
+    hn::StoreU(w, Full(), to + (i / 4 * 2 + i % 2) * kPanel + v * kFullLanes);
+  });
+}
+
+// All rows of x times an expanded panel; the first tile asks for the panel that is expanded next.
+inline void RowsTimesExpanded(const float* packed, const Weight& panel, ConstMatrix x, Matrix out) {
+  const std::int64_t panel_bytes = kPanel * panel.code_row_bytes();
+  RowsTimesPacked(
+      packed, panel.cols, x,
+      {panel.codes + std::max(kPrefetchBytes, panel_bytes), kPanel * CodeBits(panel.format) / 8},
+      out);
+  if (panel.global_scale == 1) return;
+  for (std::int64_t t = 0; t < out.rows; ++t) {
+    for (float& value : out.row(t)) value *= panel.global_scale;
+  }
+}
+
+}  // namespace kv8::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
