@@ -40,13 +40,15 @@ void BM_Moe(benchmark::State& state) {
   const Bf16Weight router(16, kHidden, 1), gate_up(16 * 128, kHidden, 2), down(16 * kHidden, 64, 3);
   const Bf16Weight gate(64, kHidden, 4), up(64, kHidden, 5), shared_down(kHidden, 64, 6);
   const Bf16Weight shared_gate(1, kHidden, 7);
-  const MoeWeights weights{router.view,
-                           ExpertsOf(gate_up.view, config.experts),
-                           ExpertsOf(down.view, config.experts),
-                           gate.view,
-                           up.view,
-                           shared_down.view,
-                           shared_gate.view};
+  const MoeWeights weights{
+      router.view,
+      ExpertsOf(gate_up.view, config.experts, 0, config.expert_dim),
+      ExpertsOf(gate_up.view, config.experts, config.expert_dim, config.expert_dim),
+      ExpertsOf(down.view, config.experts, 0, kHidden),
+      gate.view,
+      up.view,
+      shared_down.view,
+      shared_gate.view};
   const std::vector<float> x = RandomOperand(rows * kHidden, 8);
   std::vector<float> out(x.size()), expected(x.size());
   ThreadPool pool(static_cast<int>(state.range(1)));

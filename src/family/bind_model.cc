@@ -37,10 +37,10 @@ class Binder {
     KV8_ASSIGN_OR_RETURN(const Weight whole, source_.Matrix(full, {shape.begin(), shape.size()}));
     return TakePart(whole, part, full, into_.copies);
   }
-  /// The rank's experts of a stack [experts,rows,cols].
-  Result<std::vector<Weight>> Experts(std::string_view name, Shape shape) const {
+  /// The rank's experts of a stack [experts,rows,cols], `rows` of each.
+  Result<std::vector<Weight>> Experts(std::string_view name, Shape shape, const Range& rows) const {
     KV8_ASSIGN_OR_RETURN(const Weight stack, Matrix(name, shape));
-    const std::vector<Weight> all = ExpertsOf(stack, spec_.moe.experts);
+    const std::vector<Weight> all = ExpertsOf(stack, spec_.moe.experts, rows.begin, rows.count);
     const auto begin = all.begin() + shard_.experts.begin;
     return std::vector<Weight>(begin, begin + shard_.experts.count);
   }
@@ -157,9 +157,14 @@ Result<MoeWeights> BindMoe(const Binder& at) {
   const Range width = at.shard().shared_expert;
   MoeWeights w;
   KV8_ASSIGN_OR_RETURN(w.router, at.Matrix("gate.weight", {m.experts, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.gate_up,
-                       at.Experts("experts.gate_up_proj", {m.experts, 2 * m.expert_dim, hidden}));
-  KV8_ASSIGN_OR_RETURN(w.down, at.Experts("experts.down_proj", {m.experts, hidden, m.expert_dim}));
+  const std::string_view gate_up = "experts.gate_up_proj";
+  const std::int64_t rows = 2 * m.expert_dim;
+  KV8_ASSIGN_OR_RETURN(
+      w.gate, at.Experts(gate_up, {m.experts, rows, hidden}, {.begin = 0, .count = m.expert_dim}));
+  KV8_ASSIGN_OR_RETURN(w.up, at.Experts(gate_up, {m.experts, rows, hidden},
+                                        {.begin = m.expert_dim, .count = m.expert_dim}));
+  KV8_ASSIGN_OR_RETURN(w.down, at.Experts("experts.down_proj", {m.experts, hidden, m.expert_dim},
+                                          {.begin = 0, .count = hidden}));
   KV8_ASSIGN_OR_RETURN(w.shared_gate_proj,
                        at.Matrix("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden},
                                  {.rows = {width}}));

@@ -28,20 +28,22 @@ struct HyperConnectionWeights {
 
 /// Of one block of experts; E experts of width F, shared expert of width Fs.
 struct MoeWeights {
-  Weight router;                // [E,H]
-  std::vector<Weight> gate_up;  // per expert [2F,H]: F rows gate, then F rows up
-  std::vector<Weight> down;     // per expert [H,F]
-  Weight shared_gate_proj;      // [Fs,H]
-  Weight shared_up_proj;        // [Fs,H]
-  Weight shared_down_proj;      // [H,Fs]
-  Weight shared_gate;           // [1,H]
+  Weight router;             // [E,H]
+  std::vector<Weight> gate;  // per expert [F,H]
+  std::vector<Weight> up;    // per expert [F,H]
+  std::vector<Weight> down;  // per expert [H,F]
+  Weight shared_gate_proj;   // [Fs,H]
+  Weight shared_up_proj;     // [Fs,H]
+  Weight shared_down_proj;   // [H,Fs]
+  Weight shared_gate;        // [1,H]
 };
 
-/// Equal parts of a stack [experts * rows, cols], one per expert.
-inline std::vector<Weight> ExpertsOf(const Weight& stack, int experts) {
+/// Rows [begin, begin + count) of each expert's part of a stack [experts * rows, cols].
+inline std::vector<Weight> ExpertsOf(const Weight& stack, int experts, std::int64_t begin,
+                                     std::int64_t count) {
   const std::int64_t rows = stack.rows / experts;
   std::vector<Weight> weights;
-  for (int e = 0; e < experts; ++e) weights.push_back(stack.Rows(e * rows, rows));
+  for (int e = 0; e < experts; ++e) weights.push_back(stack.Rows(e * rows + begin, count));
   return weights;
 }
 

@@ -1,12 +1,15 @@
 // Every weight of a model, one after another: what copying, moving or counting them needs.
 #pragma once
 
+#include <initializer_list>
+
 #include "tensor/model_weights.h"
 
 namespace kv8 {
 
-/// Calls visitor.Matrix(Weight&), .Experts(std::vector<Weight>&), .Table(Weight&) for rows that are
-/// looked up, and .Vector(std::span<const float>&), once for each weight that is there.
+/// Calls visitor.Matrix(Weight&), .Experts(std::initializer_list<std::vector<Weight>*>) for
+/// matrices that each expert has and that read one input, .Table(Weight&) for rows that are looked
+/// up, and .Vector(std::span<const float>&), once for each weight that is there.
 template <class Visitor>
 class WeightVisit {
  public:
@@ -49,8 +52,8 @@ class WeightVisit {
   }
   void Visit(MoeWeights& w) {
     v_.Matrix(w.router);
-    v_.Experts(w.gate_up);
-    v_.Experts(w.down);
+    v_.Experts({&w.gate, &w.up});
+    v_.Experts({&w.down});
     for (Weight* matrix :
          {&w.shared_gate_proj, &w.shared_up_proj, &w.shared_down_proj, &w.shared_gate}) {
       v_.Matrix(*matrix);

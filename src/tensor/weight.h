@@ -103,21 +103,24 @@ struct Weight {
   constexpr std::int64_t scale_rows() const {
     return group > 0 ? (scale_row + rows + group_rows - 1) / group_rows : 0;
   }
+  /// Of one row of scales, and of one of zero points.
+  constexpr std::int64_t scale_row_bytes() const { return scale_cols() * ScaleBytes(scale_format); }
+  constexpr std::int64_t zero_point_row_bytes() const {
+    return zero_points != nullptr ? scale_cols() : 0;
+  }
   /// Of codes, scales and zero points.
   constexpr std::int64_t bytes() const {
-    const std::int64_t zero_point_bytes = zero_points != nullptr ? 1 : 0;
-    return rows * code_row_bytes() +
-           scale_rows() * scale_cols() * (ScaleBytes(scale_format) + zero_point_bytes);
+    return rows * code_row_bytes() + scale_rows() * (scale_row_bytes() + zero_point_row_bytes());
   }
   /// Rows [begin, begin + count): one expert of a stack, one head of a projection.
   constexpr Weight Rows(std::int64_t begin, std::int64_t count) const {
     Weight part = *this;
     part.rows = count;
     if (codes != nullptr) part.codes += begin * code_row_bytes();
-    const std::int64_t groups = (scale_row + begin) / group_rows * scale_cols();
+    const std::int64_t scale_begin = (scale_row + begin) / group_rows;
     part.scale_row = static_cast<std::int32_t>((scale_row + begin) % group_rows);
-    if (scales != nullptr) part.scales += groups * ScaleBytes(scale_format);
-    if (zero_points != nullptr) part.zero_points += groups;
+    if (scales != nullptr) part.scales += scale_begin * scale_row_bytes();
+    if (zero_points != nullptr) part.zero_points += scale_begin * zero_point_row_bytes();
     return part;
   }
 };

@@ -197,7 +197,8 @@ struct MoeCase {
     std::vector<float> out(4);
     ThreadPool pool(1);
     ops.moe(test::ContextOf(pool), {4, 2, 1, 1},
-            {ViewOf(router, 4), ExpertsOf(ViewOf(gate_up, 8), 4), ExpertsOf(ViewOf(down, 16), 4),
+            {ViewOf(router, 4), ExpertsOf(ViewOf(gate_up, 8), 4, 0, 1),
+             ExpertsOf(ViewOf(gate_up, 8), 4, 1, 1), ExpertsOf(ViewOf(down, 16), 4, 0, 4),
              ViewOf(zero, 1), ViewOf(zero, 1), ViewOf(zero, 4), ViewOf(zero, 1)},
             ConstMatrix(x.data(), 1, 4), Matrix(out.data(), 1, 4));
     return out[0];
@@ -234,8 +235,9 @@ inline bool MoeRowsAreIndependent(const OpTable& ops, int threads) {
                            gate = RandomValues(h, 6);
   const MoeConfig config{static_cast<int>(e), 2, static_cast<int>(f), static_cast<int>(f)};
   const MoeWeights weights{ViewOf(router, e),
-                           ExpertsOf(ViewOf(gate_up, e * 2 * f), config.experts),
-                           ExpertsOf(ViewOf(down, e * h), config.experts),
+                           ExpertsOf(ViewOf(gate_up, e * 2 * f), config.experts, 0, f),
+                           ExpertsOf(ViewOf(gate_up, e * 2 * f), config.experts, f, f),
+                           ExpertsOf(ViewOf(down, e * h), config.experts, 0, h),
                            ViewOf(shared, f),
                            ViewOf(shared, f),
                            ViewOf(shared, h),

@@ -1,13 +1,16 @@
 #include "model/cuda/cuda_steps.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace kv8::cuda {
 namespace {
 
-/// As WeightPlacer::Experts has laid them out.
-ExpertWeights Stack(const std::vector<Weight>& experts) {
-  return {experts.front(), experts.front().bytes()};
+/// As WeightPlacer::Experts has laid them out: all parts of an expert, then the next expert.
+ExpertWeights Stack(std::initializer_list<const std::vector<Weight>*> parts) {
+  Weight first = (*parts.begin())->front();
+  first.rows *= static_cast<std::int64_t>(parts.size());
+  return {first, first.bytes()};
 }
 
 /// Sizes and weights of the n-gram memory.
@@ -372,8 +375,8 @@ Result<void> CudaSteps::Experts(const MoeWeights& weights) {
                               .expert_dim = moe.expert_dim,
                               .shared_dim = moe.shared_expert_dim,
                               .router = weights.router,
-                              .gate_up = Stack(weights.gate_up),
-                              .down = Stack(weights.down),
+                              .gate_up = Stack({&weights.gate, &weights.up}),
+                              .down = Stack({&weights.down}),
                               .shared_gate_proj = weights.shared_gate_proj,
                               .shared_up_proj = weights.shared_up_proj,
                               .shared_down_proj = weights.shared_down_proj,

@@ -12,8 +12,23 @@ namespace kv8::cuda {
 template <class T>
 const T* WeightPlacer::Put(Arena& arena, const T* values, std::int64_t count) {
   T* const to = arena.Take<T>(count);
-  pieces_.push_back({to, values, count * static_cast<std::int64_t>(sizeof(T))});
+  AddPiece(to, values, count * static_cast<std::int64_t>(sizeof(T)));
   return to;
+}
+
+/// What follows the last piece in both memories is copied with it.
+void WeightPlacer::AddPiece(void* to, const void* from, std::int64_t bytes) {
+  if (!pieces_.empty()) {
+    Piece& last = pieces_.back();
+    const auto after = [&last](const void* p) {
+      return static_cast<const std::byte*>(p) + last.bytes;
+    };
+    if (after(last.to) == to && after(last.from) == from) {
+      last.bytes += bytes;
+      return;
+    }
+  }
+  pieces_.push_back({to, from, bytes});
 }
 
 void WeightPlacer::Vector(std::span<const float>& vector) {
@@ -33,24 +48,31 @@ void WeightPlacer::Put(Weight& weight, Arena& arena) {
   weight.codes = Put(arena, weight.codes, weight.bytes());  // bytes: maybe unaligned
 }
 
-/// One after another, as the kernels take them.
-void WeightPlacer::Experts(std::vector<Weight>& experts) {
-  const Weight& first = experts.front();
-  std::byte* const to = arrays_.Take<std::byte>(std::ssize(experts) * first.bytes());
-  for (std::size_t i = 0; i < experts.size(); ++i) {
-    Weight& expert = experts[i];
-    CheckFormat(expert);
-    if (expert.format != first.format || expert.bytes() != first.bytes()) {
-      error_ = Error{
-          Code::kUnsupported,
-          fmt::format("expert {} is {} x {} of {}, expert 0 {} x {} of {}", i, expert.rows,
-                      expert.cols, Name(expert.format), first.rows, first.cols, Name(first.format)),
-          "--device cuda", "run with --device cpu"};
-      return;
+void WeightPlacer::CheckLike(const Weight& first, const Weight& other) {
+  CheckFormat(other);
+  if (other.format == first.format && other.rows == first.rows && other.cols == first.cols) return;
+  error_ =
+      Error{Code::kUnsupported,
+            fmt::format("an expert has {} x {} of {}, expert 0 {} x {} of {}", other.rows,
+                        other.cols, Name(other.format), first.rows, first.cols, Name(first.format)),
+            "--device cuda", "run with --device cpu"};
+}
+
+/// One expert after another, of each expert one part after another: the kernels take a stack.
+void WeightPlacer::Experts(std::initializer_list<std::vector<Weight>*> parts) {
+  const Weight first = (*parts.begin())->front();
+  const std::size_t experts = (*parts.begin())->size();
+  const auto count = static_cast<std::int64_t>(experts * parts.size());
+  std::byte* to = arrays_.Take<std::byte>(count * first.bytes());
+  for (std::size_t i = 0; i < experts; ++i) {
+    for (std::vector<Weight>* const part : parts) {
+      Weight& weight = (*part)[i];
+      CheckLike(first, weight);
+      if (error_) return;
+      AddPiece(to, weight.codes, weight.bytes());
+      weight.codes = to;
+      to += weight.bytes();
     }
-    std::byte* const place = to + static_cast<std::int64_t>(i) * first.bytes();
-    pieces_.push_back({place, expert.codes, expert.bytes()});
-    expert.codes = place;
   }
 }
 

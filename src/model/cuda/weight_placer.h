@@ -1,6 +1,7 @@
 // Copies of a model's weights on the GPU.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -37,7 +38,7 @@ class WeightPlacer {
   /// Called for each weight.
   void Matrix(Weight& weight) { Put(weight, arrays_); }
   void Table(Weight& weight) { Put(weight, tables_); }
-  void Experts(std::vector<Weight>& experts);
+  void Experts(std::initializer_list<std::vector<Weight>*> parts);
   void Vector(std::span<const float>& vector);
 
  private:
@@ -49,8 +50,10 @@ class WeightPlacer {
 
   template <class T>
   const T* Put(Arena& arena, const T* values, std::int64_t count);
+  void AddPiece(void* to, const void* from, std::int64_t bytes);
   void Put(Weight& weight, Arena& arena);
   void CheckFormat(const Weight& weight);
+  void CheckLike(const Weight& first, const Weight& other);
   DevicePleTable PutTable(const PleWeights& host, const PleWeights& placed);
 
   Arena& arrays_;

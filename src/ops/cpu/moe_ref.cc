@@ -52,7 +52,6 @@ void AddExpert(std::span<const float> x, const Weight& gate, const Weight& up, c
 
 void Moe(const OpContext&, const MoeConfig& config, const MoeWeights& weights, ConstMatrix x,
          Matrix out) {
-  const std::int64_t width = config.expert_dim;
   for (std::int64_t t = 0; t < x.rows; ++t) {
     const std::span<const float> in = x.row(t);
     const std::vector<double> logits = Product(in, weights.router);
@@ -60,9 +59,8 @@ void Moe(const OpContext&, const MoeConfig& config, const MoeWeights& weights, C
     const std::vector<double> p = Probabilities(logits, chosen);
     std::vector<double> y(in.size());
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const Weight& gate_up = weights.gate_up[static_cast<std::size_t>(chosen[i])];
-      const Weight& down = weights.down[static_cast<std::size_t>(chosen[i])];
-      AddExpert(in, gate_up.Rows(0, width), gate_up.Rows(width, width), down, p[i], y);
+      const auto e = static_cast<std::size_t>(chosen[i]);
+      AddExpert(in, weights.gate[e], weights.up[e], weights.down[e], p[i], y);
     }
     AddExpert(in, weights.shared_gate_proj, weights.shared_up_proj, weights.shared_down_proj,
               Sigmoid(DotRow(in, weights.shared_gate, 0)), y);

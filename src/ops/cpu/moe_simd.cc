@@ -64,7 +64,7 @@ struct Buffers {
   std::int32_t* expert;  // [T*k]: its expert
   std::int32_t* place;   // [T*k]: its row in input, gate_up and output
   std::int32_t* first;   // [E+1]: where each expert's rows begin
-  Product* products;     // [E+2]: of one step
+  Product* products;     // [2E+2]: of one step
 };
 
 Buffers TakeBuffers(Arena& arena, const MoeConfig& config, std::int64_t rows, std::int64_t dim) {
@@ -86,7 +86,7 @@ Buffers TakeBuffers(Arena& arena, const MoeConfig& config, std::int64_t rows, st
   b.expert = arena.Take<std::int32_t>(routes);
   b.place = arena.Take<std::int32_t>(routes);
   b.first = arena.Take<std::int32_t>(config.experts + 1);
-  b.products = arena.Take<Product>(config.experts + 2);
+  b.products = arena.Take<Product>(2 * config.experts + 2);
   return b;
 }
 
@@ -166,8 +166,10 @@ void RunExperts(const OpContext& ctx, Arena left, const MoeConfig& config,
   for (std::int64_t e = 0; e < config.experts; ++e) {
     const std::int64_t count = b.first[e + 1] - b.first[e];
     if (count == 0) continue;
-    *next++ = {b.input.Rows(b.first[e], count), weights.gate_up[static_cast<std::size_t>(e)],
-               b.gate_up.Rows(b.first[e], count)};
+    const ConstMatrix in = b.input.Rows(b.first[e], count);
+    const Matrix gate_up = b.gate_up.Rows(b.first[e], count);
+    *next++ = {in, weights.gate[static_cast<std::size_t>(e)], gate_up.Cols(0, width)};
+    *next++ = {in, weights.up[static_cast<std::size_t>(e)], gate_up.Cols(width, width)};
   }
   *next++ = {x, weights.shared_gate_proj, b.shared.Cols(0, shared_width)};
   *next++ = {x, weights.shared_up_proj, b.shared.Cols(shared_width, shared_width)};

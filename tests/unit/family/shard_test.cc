@@ -66,8 +66,10 @@ struct Copies {
     for (std::int64_t i = 0; i < weight.rows * weight.cols; ++i) ++seen[ids[i]];
   }
   void Table(const Weight& weight) { Matrix(weight); }
-  void Experts(const std::vector<Weight>& experts) {
-    for (const Weight& expert : experts) Matrix(expert);
+  void Experts(std::initializer_list<std::vector<Weight>*> parts) {
+    for (const std::vector<Weight>* const part : parts) {
+      for (const Weight& expert : *part) Matrix(expert);
+    }
   }
   void Vector(std::span<const float>) {}
 };

@@ -17,8 +17,10 @@ struct Bytes {
 
   void Matrix(const Weight& weight) { matrices += weight.bytes(); }
   void Table(const Weight& weight) { Matrix(weight); }
-  void Experts(const std::vector<Weight>& experts) {
-    for (const Weight& expert : experts) Matrix(expert);
+  void Experts(std::initializer_list<std::vector<Weight>*> parts) {
+    for (const std::vector<Weight>* const part : parts) {
+      for (const Weight& expert : *part) Matrix(expert);
+    }
   }
   void Vector(std::span<const float> vector) { values += std::ssize(vector); }
 };

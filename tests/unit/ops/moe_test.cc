@@ -33,13 +33,15 @@ struct Case {
   std::vector<float> Run(MoeFn& moe, int threads, std::int64_t first = 0) const {
     std::vector<float> out(x.size());
     ThreadPool pool(threads);
-    const MoeWeights weights{router.view(),
-                             ExpertsOf(gate_up.view(), config.experts),
-                             ExpertsOf(down.view(), config.experts),
-                             shared_gate_proj.view(),
-                             shared_up_proj.view(),
-                             shared_down_proj.view(),
-                             shared_gate.view()};
+    const MoeWeights weights{
+        router.view(),
+        ExpertsOf(gate_up.view(), config.experts, 0, config.expert_dim),
+        ExpertsOf(gate_up.view(), config.experts, config.expert_dim, config.expert_dim),
+        ExpertsOf(down.view(), config.experts, 0, dim),
+        shared_gate_proj.view(),
+        shared_up_proj.view(),
+        shared_down_proj.view(),
+        shared_gate.view()};
     moe(test::ContextOf(pool), config, weights,
         ConstMatrix(x.data(), rows, dim).Rows(first, rows - first),
         Matrix(out.data(), rows, dim).Rows(first, rows - first));

@@ -61,13 +61,15 @@ struct Layer {
 
   std::vector<float> Expected(const std::vector<float>& x) const {
     const std::int64_t rows = static_cast<std::int64_t>(x.size()) / width;
-    const MoeWeights weights{router.view(),
-                             ExpertsOf(gate_up.view(), config.experts),
-                             ExpertsOf(down.view(), config.experts),
-                             shared_gate_proj.view(),
-                             shared_up_proj.view(),
-                             shared_down_proj.view(),
-                             shared_gate.view()};
+    const MoeWeights weights{
+        router.view(),
+        ExpertsOf(gate_up.view(), config.experts, 0, config.expert_dim),
+        ExpertsOf(gate_up.view(), config.experts, config.expert_dim, config.expert_dim),
+        ExpertsOf(down.view(), config.experts, 0, width),
+        shared_gate_proj.view(),
+        shared_up_proj.view(),
+        shared_down_proj.view(),
+        shared_gate.view()};
     std::vector<float> out(x.size());
     ThreadPool pool(1);
     reference::Moe({pool}, config, weights, ConstMatrix(x.data(), rows, width),
