@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "hwy/highway.h"
@@ -58,41 +59,52 @@ HWY_INLINE std::int64_t FastColumns(const Weight& panel) {
   return panel.cols / kStep<Code> * kStep<Code>;
 }
 
-// Scales of columns [k, k + count).
-template <class Code>
-void LoadScales(const Weight& panel, std::int64_t k, std::int64_t count, PanelScales& to) {
-  for (std::int64_t u = 0; u * kScaleColumns < count; ++u) {
-    const std::int64_t col = k + u * kScaleColumns;
-    if (u > 0 && (panel.group == 0 || col % panel.group != 0)) {
-      std::copy_n(to.scale[u - 1], kPanel, to.scale[u]);
-      std::copy_n(to.zero[u - 1], kPanel, to.zero[u]);
-      continue;
-    }
+// 16 bytes of each of a panel's rows of scales or zero points; zeros after the end of a row.
+struct GroupWords {
+  const std::byte* at[kPanel];
+  std::byte copy[kPanel][16];
+  GroupWords(const Weight& panel, const std::byte* base, std::int64_t row_bytes,
+             std::int64_t offset) {
+    const std::int64_t left = row_bytes - offset;
     for (std::int64_t r = 0; r < kPanel; ++r) {
-      const std::int64_t row = std::min(r, panel.rows - 1);
-      to.scale[u][r] = ScaleAt(panel, row, col);
-      if constexpr (Code::kHasZero) to.zero[u][r] = Code::kBias + ZeroPointAt(panel, row, col);
+      const std::int64_t row = panel.scale_row + std::min(r, panel.rows - 1);
+      at[r] = base + row / panel.group_rows * row_bytes + offset;
+      if (left >= 16) continue;
+      std::memset(copy[r], 0, 16);
+      std::memcpy(copy[r], at[r], static_cast<std::size_t>(left));
+      at[r] = copy[r];
     }
   }
-}
+};
 
-// Weights [k, k + kStep) of vector v of the panel's rows; k lies in the block that begins at
-// `block`.
-template <class Code>
-HWY_INLINE void LoadStep(const PanelRows& rows, int v, std::int64_t k, std::int64_t block,
-                         const PanelScales& scales, FullVec* w) {
+// Of a scale or zero point per group, the values that columns [k, k + count) of the panel need:
+// to[u] for the columns from k + u * kScaleColumns on. `base` is the weight's scale row 0.
+template <class Element>
+void LoadGroups(const Weight& panel, const std::byte* base, std::int64_t k, std::int64_t count,
+                float (*to)[kPanel]) {
   const Full d;
-  constexpr int kPerWord = 32 / Code::kBits;
-  hn::Vec<hn::RebindToUnsigned<Full>> word[4];
-  LoadWords(d, RowRange{rows.at + v * kFullLanes}, k * Code::kBits / 8, word);
+  constexpr int kPerWord = kWeightsPerWord<Element>;
+  const std::int64_t row_bytes = panel.scale_cols() * Element::kBytes;
+  const std::int64_t last = (k + count - 1) / panel.group;
+  for (std::int64_t first = k / panel.group; first <= last; first += 4 * kPerWord) {
+    const GroupWords rows(panel, base, row_bytes, first * Element::kBytes);
+    for (int v = 0; v < kPanelVectors; ++v) {
+      WordsOf<Full> word[4];
+      LoadWords(d, RowRange{rows.at + v * kFullLanes}, 0, word);
 #pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const std::int64_t u = (k - block + j * kPerWord) / kScaleColumns;
-    const FullVec scale = hn::Load(d, scales.scale[u] + v * kFullLanes);
-    FullVec zero = hn::Zero(d);
-    if constexpr (Code::kHasZero) zero = hn::Load(d, scales.zero[u] + v * kFullLanes);
-    SplitWord<Code>(d, word[j], zero, scale, w + j * kPerWord,
-                    std::make_integer_sequence<int, kPerWord>());
+      for (int j = 0; j < 4; ++j) {
+        FullVec value[kPerWord];
+        Element::Split(d, word[j], value);
+#pragma GCC unroll 4
+        for (int i = 0; i < kPerWord; ++i) {
+          const std::int64_t begin = (first + j * kPerWord + i) * panel.group;
+          const std::int64_t end = std::min(k + count, begin + panel.group);
+          for (std::int64_t col = std::max(k, begin); col < end; col += kScaleColumns) {
+            hn::Store(value[i], d, to[(col - k) / kScaleColumns] + v * kFullLanes);
+          }
+        }
+      }
+    }
   }
 }
 
@@ -106,23 +118,71 @@ HWY_INLINE FullVec LoadOneCode(const Weight& panel, int v, std::int64_t k) {
   return hn::Load(Full(), values);
 }
 
+template <class Code>
+void LoadScales(const Weight& panel, std::int64_t k, std::int64_t count, PanelScales& to) {
+  if constexpr (Code::kHasZero) {
+    if (panel.zero_points == nullptr) {
+      std::fill_n(to.zero[0], kScaleBlock / kScaleColumns * kPanel,
+                  Code::kBias + kSymmetricZeroPoint);
+    } else {
+      LoadGroups<ZeroPointElement>(panel, panel.zero_points, k, count, to.zero);
+    }
+  }
+  switch (panel.scale_format) {
+    case ScaleFormat::kNone:
+      std::fill_n(to.scale[0], kScaleBlock / kScaleColumns * kPanel, 1.0f);
+      return;
+    case ScaleFormat::kE4m3:
+      return LoadGroups<E4m3Element>(panel, panel.scales, k, count, to.scale);
+    case ScaleFormat::kBf16:
+      return LoadGroups<Bf16Element>(panel, panel.scales, k, count, to.scale);
+    case ScaleFormat::kFp16:
+      return LoadGroups<F16Element>(panel, panel.scales, k, count, to.scale);
+    case ScaleFormat::kFp32:
+      return LoadGroups<F32Element>(panel, panel.scales, k, count, to.scale);
+  }
+}
+
+// Calls use(v, k + i, i, w) for weights [k, k + kStep) of vector v of the panel's rows; `at` is
+// where k lies in the block of scales.
+template <class Code, class Use>
+HWY_INLINE void ForEachOfStep(const PanelRows& rows, int v, std::int64_t k, std::int64_t at,
+                              const PanelScales& scales, Use& use) {
+  const Full d;
+  constexpr int kPerWord = 32 / Code::kBits;
+  WordsOf<Full> word[4];
+  LoadWords(d, RowRange{rows.at + v * kFullLanes}, k * Code::kBits / 8, word);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const std::int64_t u = (at + j * kPerWord) / kScaleColumns;
+    const FullVec scale = hn::Load(d, scales.scale[u] + v * kFullLanes);
+    FullVec zero = hn::Zero(d);
+    if constexpr (Code::kHasZero) zero = hn::Load(d, scales.zero[u] + v * kFullLanes);
+    FullVec w[kPerWord];
+    SplitWord<Code>(d, word[j], zero, scale, w, std::make_integer_sequence<int, kPerWord>());
+#pragma GCC unroll 8
+    for (int i = 0; i < kPerWord; ++i) use(v, k, j * kPerWord + i, w[i]);
+  }
+}
+
 // Calls use(v, k, i, w) for the weights w of every vector v of rows and every column k + i, in
-// ascending order of columns; k is a multiple of 4.
+// ascending order of columns; k is a multiple of 4. Asks for the codes of the next panel.
 template <class Code, class Use>
 HWY_INLINE void ForEachWeight(const Weight& panel, Use&& use) {
-  const PanelRows rows(panel.codes, panel.code_row_bytes(), panel.rows);
+  const std::int64_t stride = panel.code_row_bytes();
+  const PanelRows rows(panel.codes, stride, panel.rows);
+  const std::byte* ahead = panel.codes + std::max(kPrefetchBytes, kPanel * stride);
   const std::int64_t fast = FastColumns<Code>(panel);
   PanelScales scales;
   for (std::int64_t block = 0; block < fast; block += kScaleBlock) {
     const std::int64_t end = std::min(fast, block + kScaleBlock);
     LoadScales<Code>(panel, block, end - block, scales);
-    for (std::int64_t k = block; k < end; k += kStep<Code>) {
+    for (std::int64_t k = block; k < end; k += kStep<Code>, ahead += kPanel * 16) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kPanel * 16; i += 64) hwy::Prefetch(ahead + i);
 #pragma GCC unroll 16
       for (int v = 0; v < kPanelVectors; ++v) {
-        FullVec w[kStep<Code>];
-        LoadStep<Code>(rows, v, k, block, scales, w);
-#pragma GCC unroll 32
-        for (int i = 0; i < kStep<Code>; ++i) use(v, k, i, w[i]);
+        ForEachOfStep<Code>(rows, v, k, k - block, scales, use);
       }
     }
   }
@@ -163,13 +223,9 @@ void ExpandPanel(const Weight& panel, float* HWY_RESTRICT packed) {
   });
 }
 
-// All rows of x times an expanded panel; the first tile asks for the panel that is expanded next.
+// All rows of x times an expanded panel.
 inline void RowsTimesExpanded(const float* packed, const Weight& panel, ConstMatrix x, Matrix out) {
-  const std::int64_t panel_bytes = kPanel * panel.code_row_bytes();
-  RowsTimesPacked(
-      packed, panel.cols, x,
-      {panel.codes + std::max(kPrefetchBytes, panel_bytes), kPanel * CodeBits(panel.format) / 8},
-      out);
+  RowsTimesPacked(packed, panel.cols, x, NothingAhead(packed), out);
   if (panel.global_scale == 1) return;
   for (std::int64_t t = 0; t < out.rows; ++t) {
     for (float& value : out.row(t)) value *= panel.global_scale;

@@ -39,8 +39,20 @@ struct Fp8Code {
     const auto finite = hn::Min(normal, subnormal);
     const auto nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
     const auto value = hn::IfThenElse(hn::Gt(normal, hn::Set(d, 448.0f)), nan, finite);
-    const auto sign = hn::And(code, hn::Set(du, 0x80000000u));
-    return hn::BitCast(d, hn::Or(hn::BitCast(du, value), sign));
+    return hn::BitCast(d, hn::OrAnd(hn::BitCast(du, value), code, hn::Set(du, 0x80000000u)));
+  }
+};
+
+// Scales and zero points of a byte each, as the elements of weight_strips-inl.h.
+struct E4m3Element {
+  static constexpr int kBytes = 1;
+  template <class D>
+  static HWY_INLINE void Split(D d, WordsOf<D> word, hn::Vec<D>* w) {
+    const auto none = hn::Zero(d);
+    w[0] = Fp8Code::Value<0>(d, word, none);
+    w[1] = Fp8Code::Value<1>(d, word, none);
+    w[2] = Fp8Code::Value<2>(d, word, none);
+    w[3] = Fp8Code::Value<3>(d, word, none);
   }
 };
 
@@ -58,7 +70,7 @@ struct E2M1Code {
                                                     -2.0f, -3.0f, -4.0f, -6.0f};
     return hn::TableLookupLanes(hn::Load(d, kValues), hn::Indices512<float>{shifted.raw});
 #else
-    const auto sign = hn::And(hn::ShiftLeft<28 - 4 * kAt>(word), hn::Set(du, 0x80000000u));
+    const auto sign = hn::ShiftLeft<28 - 4 * kAt>(word);
 #if HWY_TARGET == HWY_AVX2
     // The instruction looks at the low three bits of an index alone.
     HWY_ALIGN static constexpr float kValues[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
@@ -70,7 +82,7 @@ struct E2M1Code {
     const auto normal = hn::BitCast(d, hn::Add(magnitude, hn::Set(du, 126u << 23)));
     const auto value = hn::Min(normal, hn::MulAdd(normal, hn::Set(d, 2.0f), hn::Set(d, -1.0f)));
 #endif
-    return hn::BitCast(d, hn::Or(hn::BitCast(du, value), sign));
+    return hn::BitCast(d, hn::OrAnd(hn::BitCast(du, value), sign, hn::Set(du, 0x80000000u)));
 #endif
   }
 };
@@ -86,8 +98,24 @@ struct Int4Code {
   static HWY_INLINE hn::Vec<D> Value(D d, WordsOf<D> word, hn::Vec<D> zero) {
     const hn::RebindToUnsigned<D> du;
     const auto shifted = hn::ShiftRight<4 * kAt>(word);
-    const auto biased = hn::Or(hn::And(shifted, hn::Set(du, 15u)), hn::Set(du, 0x4B000000u));
+    const auto biased = hn::OrAnd(hn::Set(du, 0x4B000000u), shifted, hn::Set(du, 15u));
     return hn::Sub(hn::BitCast(d, biased), zero);
+  }
+};
+
+struct ZeroPointElement {
+  static constexpr int kBytes = 1;
+  // Plus Int4Code::kBias.
+  template <class D>
+  static HWY_INLINE void Split(D d, WordsOf<D> word, hn::Vec<D>* w) {
+    const hn::RebindToUnsigned<D> du;
+    const auto biased = [&](WordsOf<D> byte) HWY_ATTR {
+      return hn::BitCast(d, hn::OrAnd(hn::Set(du, 0x4B000000u), byte, hn::Set(du, 255u)));
+    };
+    w[0] = biased(word);
+    w[1] = biased(hn::ShiftRight<8>(word));
+    w[2] = biased(hn::ShiftRight<16>(word));
+    w[3] = biased(hn::ShiftRight<24>(word));
   }
 };
 

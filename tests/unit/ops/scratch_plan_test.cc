@@ -44,7 +44,7 @@ TEST(ScratchPlan, AtReleasedDimensions) {
   const ScratchSize size = simd::PlanScratch(Released(513, 16));
   constexpr std::int64_t kFloats = 513 * (512 + 1 + 10 * (2560 + 1280 + 2560 + 1) + 1280 + 2560);
   constexpr std::int64_t kLists = 2 * 513 * 10 * 4 + 513 * 4;
-  constexpr auto kProducts = static_cast<std::int64_t>(514 * sizeof(simd::Product));
+  constexpr auto kProducts = static_cast<std::int64_t>((2 * 512 + 2) * sizeof(simd::Product));
   EXPECT_NEAR(static_cast<double>(size.shared), 4.0 * kFloats + kLists + kProducts, 12 * 256);
   EXPECT_EQ(size.bytes(16), size.shared + 16 * size.per_thread);
   EXPECT_LT(size.per_thread, 12 << 20);
