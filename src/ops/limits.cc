@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "kvcache/layout.h"
 #include "ops/cuda/kernel_limits.h"
@@ -130,6 +131,22 @@ std::span<const Limit> LimitsOf(DeviceKind device) {
   return kCpuLimits;
 }
 
+std::span<const WeightFormat> WeightFormatsOf(DeviceKind device) {
+  using enum WeightFormat;
+  static constexpr WeightFormat kCpu[] = {kBf16, kFp16, kFp32, kFp8, kNvfp4, kInt4};
+  static constexpr WeightFormat kCuda[] = {kBf16, kFp16};
+  if (device == DeviceKind::kCuda) return kCuda;
+  return kCpu;
+}
+
+std::string WeightFormatsText(DeviceKind device) {
+  std::vector<std::string_view> names;
+  for (const WeightFormat format : WeightFormatsOf(device)) names.push_back(Name(format));
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
 Result<void> CheckLimits(const ModelSpec& spec, DeviceKind device) {
   for (const Limit& limit : LimitsOf(device)) {
     const std::int64_t got = limit.value(spec);
@@ -159,9 +176,10 @@ std::string LimitsDocument() {
     }
   }
   return text +
-         "\nMatrices on a GPU are BF16 or FP16, on the CPU FP32 too; the K/V cache of a GPU is "
-         "FP16 "
-         "or E4M3.\n";
+         fmt::format(
+             "\nWeights are {} on a GPU, {} on the CPU, the same for every op; the K/V cache "
+             "of a\nGPU is FP16 or E4M3.\n",
+             WeightFormatsText(DeviceKind::kCuda), WeightFormatsText(DeviceKind::kCpu));
 }
 
 }  // namespace kv8

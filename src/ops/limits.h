@@ -11,6 +11,7 @@
 #include "kv8/error.h"
 #include "kv8/types.h"
 #include "tensor/model_spec.h"
+#include "tensor/weight.h"
 
 namespace kv8 {
 
@@ -36,6 +37,11 @@ struct Limit {
 
 /// All limits of a device.
 std::span<const Limit> LimitsOf(DeviceKind device);
+
+/// How the matrices and tables of a model may be stored: every op of a device has the same formats.
+std::span<const WeightFormat> WeightFormatsOf(DeviceKind device);
+/// "BF16, F16 and F32" and the like: for messages and the document.
+std::string WeightFormatsText(DeviceKind device);
 
 /// Errors: kUnsupported for the first limit that `spec` passes, naming field, value and what
 /// exists.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/limits.h"
 #include "tensor/visit_weights.h"
 
 namespace kv8::cuda {
@@ -36,10 +37,10 @@ void WeightPlacer::Vector(std::span<const float>& vector) {
 }
 
 void WeightPlacer::CheckFormat(const Weight& weight) {
-  if (weight.format == WeightFormat::kBf16 || weight.format == WeightFormat::kFp16) return;
+  if (std::ranges::count(WeightFormatsOf(DeviceKind::kCuda), weight.format) > 0) return;
   error_ = Error{Code::kUnsupported,
-                 fmt::format("a matrix of {} x {} is {}, the GPU has BF16 and F16", weight.rows,
-                             weight.cols, Name(weight.format)),
+                 fmt::format("a matrix of {} x {} is {}, the GPU has {}", weight.rows, weight.cols,
+                             Name(weight.format), WeightFormatsText(DeviceKind::kCuda)),
                  "--device cuda", "convert the checkpoint to BF16, or run with --device cpu"};
 }
 

@@ -206,10 +206,7 @@ HWY_INLINE void LoadWords(D, const Rows& rows, std::int64_t offset,
       return at(i);
     }
   };
-  const auto r0 = load(0);
-  const auto r1 = load(1);
-  const auto r2 = load(2);
-  const auto r3 = load(3);
+  const auto r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
   const auto low01 = hn::BitCast(du64, hn::InterleaveLower(du, r0, r1));
   const auto low23 = hn::BitCast(du64, hn::InterleaveLower(du, r2, r3));
   const auto high01 = hn::BitCast(du64, hn::InterleaveUpper(du, r0, r1));

@@ -250,6 +250,30 @@ TEST(TakePart, CopiesOnlyWhatIsNoRunOfRows) {
   EXPECT_EQ(copies.size(), 1U);
 }
 
+/// Scales of 128 rows and columns: those of the blocks that are taken, a short last one among them.
+TEST(TakePart, BlocksOfRowsTakeTheirScales) {
+  const std::vector<std::byte> codes(300 * 256);
+  const std::array<float, 6> scales{0, 1, 2, 3, 4, 5};
+  const Weight whole{.format = WeightFormat::kFp8,
+                     .rows = 300,
+                     .cols = 256,
+                     .codes = codes.data(),
+                     .scales = reinterpret_cast<const std::byte*>(scales.data()),
+                     .group = 128,
+                     .group_rows = 128,
+                     .scale_format = ScaleFormat::kFp32};
+  std::vector<std::shared_ptr<const std::byte[]>> copies;
+  const Weight part =
+      TakePart(whole, {.rows = {{128, 172}}, .columns = Range{128, 128}}, "t", copies).value();
+  EXPECT_EQ(part.bytes(), 172 * 128 + 2 * 4);
+  EXPECT_THAT(std::span(reinterpret_cast<const float*>(part.scales), 2),
+              testing::ElementsAre(3, 5));
+  const auto cut = TakePart(whole, {.rows = {{64, 64}}, .columns = Range{128, 128}}, "t", copies);
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.error().code, Code::kUnsupported);
+  EXPECT_THAT(cut.error().what, HasSubstr("row 64"));
+}
+
 TEST(TakePart, RefusesToCutAGroupThatSharesAScale) {
   const Weight whole{.format = WeightFormat::kBf16, .rows = 2, .cols = 8, .group = 4};
   std::vector<std::shared_ptr<const std::byte[]>> copies;

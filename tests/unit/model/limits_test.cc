@@ -118,6 +118,22 @@ TEST(Limits, AnExecutorIsNotPlannedBeyondThem) {
   EXPECT_THAT(planned.error().what, HasSubstr("has 4"));
 }
 
+TEST(Limits, FormatsThatADeviceLacksAreRefusedByName) {
+  const ModelSpec spec = test::ReleasedSpec();
+  const ExecutorLimits limits{
+      .cache = KvCachePlan::ForTokens(spec.qsa, KvDType::kFp16, spec.KvLayers(false), 64)};
+  for (const WeightFormat format : WeightFormatsOf(DeviceKind::kCpu)) {
+    const Model model = BindModel(spec, ShapeSource(format)).value();
+    EXPECT_TRUE(PlanExecutor(DeviceKind::kCpu, model, limits).ok()) << Name(format);
+    const auto planned = PlanExecutor(DeviceKind::kCuda, model, limits);
+    const auto here = WeightFormatsOf(DeviceKind::kCuda);
+    ASSERT_EQ(planned.ok(), std::ranges::count(here, format) > 0) << Name(format);
+    if (planned.ok()) continue;
+    EXPECT_EQ(planned.error().code, Code::kUnsupported);
+    EXPECT_THAT(planned.error().what, HasSubstr(fmt::format("is {}, the GPU has", Name(format))));
+  }
+}
+
 /// KV8_WRITE_GUIDE=1 writes the document anew.
 TEST(Limits, TheDocumentIsTheTable) {
   const std::filesystem::path path = KV8_SOURCE_DIR "/docs/kernels/limits.md";

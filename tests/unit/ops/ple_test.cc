@@ -9,6 +9,7 @@
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/owned_weights.h"
+#include "unit/ops/quantised_weight.h"
 #include "unit/ops/simd_targets_test_util.h"
 
 namespace kv8 {
@@ -95,6 +96,18 @@ TEST(Ple, MatchesTheOracle) {
         EXPECT_EQ(out.state.context, expected.state.context);
       });
     }
+  }
+}
+
+TEST(Ple, TablesOfCodesMatchTheOracle) {
+  for (const QuantisedForm& form : QuantisedForms()) {
+    SCOPED_TRACE(form.name());
+    Case test(24, 9);
+    std::vector<QuantisedWeight> shards;
+    for (std::uint32_t s = 0; s < 4; ++s) shards.emplace_back(form, 45, 6, 10 + s);
+    for (std::size_t s = 0; s < 4; ++s) test.weights.shards[s] = shards[s].view();
+    ExpectClose(test.Run(simd::Ple, 2, 9).streams, test.Run(reference::Ple, 1, 9).streams,
+                tolerance::kPle);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <numeric>
+#include <memory>
 
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
@@ -171,6 +171,46 @@ TEST(QuantisedRows, EmbedGivesTheDefinedValues) {
       const float value = CodeAt(table.view(), row, col) * ScaleAt(table.view(), row, col);
       ASSERT_EQ(out[i], value * table.view().global_scale) << i;
     }
+  }
+}
+
+/// Unfused experts: gate, up and down with scales of their own, in formats of their own.
+TEST(QuantisedMoe, MatchesTheOracle) {
+  constexpr std::int64_t kHidden = 96, kWidth = 40;
+  const MoeConfig config{12, 3, kWidth, kWidth};
+  std::vector<std::unique_ptr<QuantisedWeight>> kept;
+  const auto make = [&](std::size_t form, std::int64_t rows, std::int64_t cols) {
+    const QuantisedForm& of = QuantisedForms()[form % QuantisedForms().size()];
+    const auto seed = static_cast<std::uint32_t>(kept.size());
+    kept.push_back(std::make_unique<QuantisedWeight>(of, rows, cols, seed));
+    return kept.back()->view();
+  };
+  MoeWeights weights{.router = make(3, 12, kHidden)};
+  for (std::size_t e = 0; e < 12; ++e) {
+    weights.gate.push_back(make(e, kWidth, kHidden));
+    weights.up.push_back(make(e + 1, kWidth, kHidden));
+    weights.up.back().global_scale *= 1.5f;
+    weights.down.push_back(make(e + 2, kHidden, kWidth));
+  }
+  weights.shared_gate_proj = make(0, kWidth, kHidden);
+  weights.shared_up_proj = make(3, kWidth, kHidden);
+  weights.shared_down_proj = make(1, kHidden, kWidth);
+  weights.shared_gate = make(5, 1, kHidden);
+  for (const std::int64_t rows : {1, 40}) {
+    const std::vector<float> x = RandomValues(rows * kHidden, 9);
+    const auto run = [&](MoeFn& moe, int threads) {
+      std::vector<float> out(x.size());
+      ThreadPool pool(threads);
+      moe(test::ContextOf(pool), config, weights, ConstMatrix(x.data(), rows, kHidden),
+          Matrix(out.data(), rows, kHidden));
+      return out;
+    };
+    const std::vector<float> expected = run(reference::Moe, 1);
+    ForEachSimdTarget([&] {
+      const std::vector<float> out = run(simd::Moe, 1);
+      ExpectClose(out, expected, tolerance::kMoe);
+      ExpectSameBits(run(simd::Moe, 3), out);
+    });
   }
 }
 
