@@ -55,7 +55,7 @@ double ExpertBytes(int active) {
 }
 
 Sequences MakeSequences(BenchDevice& b, std::int64_t count, std::int64_t context) {
-  const std::int64_t stride = context / kPageTokens;
+  const std::int64_t stride = context / kv8::kPageTokens;
   std::vector<std::int32_t> table(static_cast<std::size_t>(stride * count));
   std::iota(table.begin(), table.end(), 0);
   std::shuffle(table.begin(), table.end(), std::mt19937(3));
@@ -71,7 +71,7 @@ KvPoolView KvPool(BenchDevice& b, std::int64_t pages, KvElement type) {
 }
 
 IndexPoolView IndexPool(BenchDevice& b, std::int64_t pages) {
-  const IndexLayout layout{false, kPageTokens / kSelectionBlockTokens, kIndexDim};
+  const IndexLayout layout{false, kv8::kPageTokens / kSelectionBlockTokens, kIndexDim};
   std::byte* const pool = b.Random16(pages * layout.page_bytes(), 0x8FFF, 0x3000);
   return {reinterpret_cast<std::uint16_t*>(pool), kIndexDim};
 }

@@ -75,14 +75,14 @@ TEST_F(CudaPromptAttention, MatchesTheOracle) {
 }
 
 TEST_F(CudaPromptAttention, MatchesTheOracleFarOut) {
-  // More blocks than fit the map of selected ones at once, and more of them selected than a warp
-  // reads at once.
+  // More selection blocks than fit the map of selected ones at once, and more of them selected than
+  // a warp reads at once.
   const AttentionShape shape{4, 1, 64, 600};
   constexpr int kTokens = 540'000;
   const int stages = PromptStages(shape.head_dim, KvElement::kE4M3, shape.budget,
                                   device().info().max_shared_bytes);
-  ASSERT_GT(kTokens / 4, stages * PromptStagePages(shape.head_dim, KvElement::kE4M3) *
-                             PromptPageBytes(shape.head_dim, KvElement::kE4M3));
+  ASSERT_GT(kTokens / 4, stages * PromptStageBlocks(shape.head_dim, KvElement::kE4M3) *
+                             PromptBlockBytes(shape.head_dim, KvElement::kE4M3));
   AttentionCase test(shape, KvDType::kE4M3, {{kTokens, 9}}, 30);
   PromptLaunch launch(device(), stream(), test);
   ASSERT_TRUE(ops().PromptAttention(stream(), launch.Args()).ok());
