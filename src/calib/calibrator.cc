@@ -245,7 +245,7 @@ class Run {
 
   /// The rest of a pass over the corpus, from state_.position on: `ended` takes each document,
   /// `collect` what the device has counted over all documents since the last time. When a save is
-  /// due, no document begins before the unfinished one is done and all is saved.
+  /// due, no document begins before the unfinished ones are done and all is saved.
   template <class Ended, class Collect>
   Result<void> RunDocuments(DocumentRunner& runner, const TokenLimits& limits, std::uint64_t total,
                             const Ended& ended, const Collect& collect) {

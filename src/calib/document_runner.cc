@@ -19,12 +19,23 @@ PassSize Fit(const PassSize& preferred, const CorpusTotals& corpus) {
           .documents = static_cast<int>(std::min<std::int64_t>(preferred.documents, documents))};
 }
 
-/// Pages: the unfinished document may be the longest; what else is in a pass has a page for each
-/// 64 of its rows, or for fewer at a document's end.
+bool MayShrink(const PassSize& pass) {
+  return pass.rows > kFewestRows || pass.documents > 1;
+}
+
+/// For a device without memory for `pass`.
+PassSize Smaller(const PassSize& pass) {
+  const std::int64_t half = pass.rows / 2 / kPageTokens * kPageTokens;
+  return {.rows = std::max(std::min(pass.rows, kFewestRows), half),
+          .documents = std::max(1, pass.documents / 2)};
+}
+
+/// Pages for as many documents as there are slots, each the longest, or for the whole corpus.
 ExecutorLimits LimitsOf(const Model& model, const PassSize& pass, const CorpusTotals& corpus,
                         KvDType dtype, ExecutorLimits limits) {
   limits.sequence_pages = CeilDiv(static_cast<std::int64_t>(corpus.longest), kPageTokens);
-  const std::int64_t pages = limits.sequence_pages + pass.rows / kPageTokens + pass.documents;
+  const auto all = static_cast<std::int64_t>(corpus.tokens / kPageTokens + corpus.documents);
+  const std::int64_t pages = std::min(pass.documents * limits.sequence_pages, all);
   limits.cache = KvCachePlan::ForTokens(
       model.spec.qsa, dtype, model.spec.KvLayers(/*with_draft=*/true), pages * kPageTokens);
   limits.slots = pass.documents;
@@ -36,21 +47,22 @@ ExecutorLimits LimitsOf(const Model& model, const PassSize& pass, const CorpusTo
 }  // namespace
 
 PassSize PreferredPass(DeviceKind device) {
-  // A GPU's pass costs its launches, whatever its rows; a CPU's cores are busy from 512 rows on.
+  // A GPU's pass costs its launches and its longest chain of chunks, whatever its rows; a CPU's
+  // cores are busy from 512 rows on, and a second document fills what the end of one leaves.
   if (device == DeviceKind::kCuda) return {.rows = 4096, .documents = 16};
-  return {.rows = 512, .documents = 4};
+  return {.rows = 512, .documents = 2};
 }
 
 Result<DocumentRunner> DocumentRunner::Create(DeviceKind device, const Model& model,
                                               const Work& work, KvDType dtype,
                                               ExecutorLimits limits) {
-  for (PassSize pass = Fit(work.pass, work.corpus);; pass.rows /= 2) {
+  for (PassSize pass = Fit(work.pass, work.corpus);; pass = Smaller(pass)) {
     limits = LimitsOf(model, pass, work.corpus, dtype, std::move(limits));
     auto executor = CreateExecutor(device, model, limits);
     if (executor.ok()) return DocumentRunner(std::move(executor).value(), limits);
-    const bool may_fit =
-        executor.error().code == Code::kResourceExhausted && pass.rows % (2 * kFewestRows) == 0;
-    if (!may_fit) return std::move(executor).error();
+    if (executor.error().code != Code::kResourceExhausted || !MayShrink(pass)) {
+      return std::move(executor).error();
+    }
   }
 }
 
@@ -72,48 +84,56 @@ Result<DocumentRunner::Pass> DocumentRunner::Run(DocumentQueue& queue, bool may_
   return End();
 }
 
-/// Rows that a document with so many tokens to run gets: all, or whole pages.
-std::int64_t DocumentRunner::RowsOf(std::int64_t tokens_left) const {
-  return tokens_left <= rows_left_ ? tokens_left : rows_left_ - rows_left_ % kPageTokens;
-}
-
 Result<void> DocumentRunner::Fill(DocumentQueue& queue, bool may_begin) {
   rows_left_ = limits_.max_rows;
-  for (Running& document : running_) KV8_RETURN_IF_ERROR(Place(document));
-  while (may_begin && !free_slots_.empty() && (running_.empty() || running_.back().ends())) {
-    KV8_ASSIGN_OR_RETURN(const TokenDocument* const next, queue.Front());
-    if (next == nullptr || RowsOf(std::ssize(next->ids)) == 0) break;
-    KV8_RETURN_IF_ERROR(Begin(queue.Pop()));
+  const std::int64_t share = std::max(kPageTokens, limits_.max_rows / limits_.slots);
+  for (Running& document : running_) {
+    document.rows = 0;
+    AddRows(document, share);
   }
+  while (may_begin && !free_slots_.empty() && rows_left_ > 0) {
+    KV8_ASSIGN_OR_RETURN(const TokenDocument* const next, queue.Front());
+    if (next == nullptr) break;
+    const std::int64_t tokens = std::ssize(next->ids);
+    if (tokens > rows_left_ && rows_left_ < kPageTokens) break;
+    if (CeilDiv(tokens, kPageTokens) > pages_.free_count()) break;
+    KV8_RETURN_IF_ERROR(Begin(queue.Pop()));
+    AddRows(running_.back(), share);
+  }
+  for (Running& document : running_) AddRows(document, rows_left_);
   return {};
 }
 
+/// Takes a slot and the pages of the whole document.
 Result<void> DocumentRunner::Begin(TokenDocument document) {
-  Running& added = running_.emplace_back();
-  added.measured.document = std::move(document);
+  Running added;
+  KV8_ASSIGN_OR_RETURN(added.pages,
+                       pages_.Allocate(CeilDiv(std::ssize(document.ids), kPageTokens)));
   if (limits_.observe_kv) {
     added.measured.max_bits.resize(static_cast<std::size_t>(ObservedHeads(limits_.cache)));
   }
+  added.measured.document = std::move(document);
   added.slot = free_slots_.back();
   free_slots_.pop_back();
   executor_->Reset(added.slot);
-  return Place(added);
+  running_.push_back(std::move(added));
+  return {};
 }
 
-Result<void> DocumentRunner::Place(Running& document) {
-  document.rows = RowsOf(document.total() - document.done);
-  rows_left_ -= document.rows;
-  const std::int64_t needed = CeilDiv(document.done + document.rows, kPageTokens);
-  KV8_ASSIGN_OR_RETURN(const std::vector<PageId> added,
-                       pages_.Allocate(needed - std::ssize(document.pages)));
-  document.pages.insert(document.pages.end(), added.begin(), added.end());
-  return {};
+/// Of the pass's, at most so many: all that are left of the document, or whole pages.
+void DocumentRunner::AddRows(Running& document, std::int64_t most) {
+  const std::int64_t left = document.total() - document.done - document.rows;
+  const std::int64_t may = std::min(most, rows_left_);
+  const std::int64_t rows = left <= may ? left : may - may % kPageTokens;
+  document.rows += rows;
+  rows_left_ -= rows;
 }
 
 void DocumentRunner::RunTarget() {
   ids_.clear();
   items_.clear();
   for (const Running& document : running_) {
+    if (document.rows == 0) continue;
     const auto first = document.measured.document.ids.begin() + document.done;
     ids_.insert(ids_.end(), first, first + document.rows);
     items_.push_back({.slot = document.slot,
@@ -148,6 +168,7 @@ void DocumentRunner::RunDraft() {
 void DocumentRunner::RaiseMaxima() {
   executor_->TakeKvMaxima(max_bits_);
   for (Running& document : running_) {
+    if (document.rows == 0) continue;
     std::vector<std::uint32_t>& to = document.measured.max_bits;
     const auto from = max_bits_.begin() + document.slot * std::ssize(to);
     std::transform(to.begin(), to.end(), from, to.begin(),
@@ -155,18 +176,20 @@ void DocumentRunner::RaiseMaxima() {
   }
 }
 
-/// Takes what has ended out of the pass.
+/// Hands on what has ended, in the corpus's order.
 DocumentRunner::Pass DocumentRunner::End() {
   Pass pass;
   for (Running& document : running_) {
     pass.tokens += document.rows;
     document.done += document.rows;
-    if (document.done < document.total()) continue;  // the last
+    if (document.rows == 0 || !document.ended()) continue;
     pages_.Free(document.pages);
     free_slots_.push_back(document.slot);
-    pass.ended.push_back(std::move(document.measured));
   }
-  running_.erase(running_.begin(), running_.begin() + std::ssize(pass.ended));
+  while (!running_.empty() && running_.front().ended()) {
+    pass.ended.push_back(std::move(running_.front().measured));
+    running_.pop_front();
+  }
   return pass;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -27,9 +28,9 @@ struct MeasuredDocument {
   std::vector<std::uint32_t> max_bits;
 };
 
-/// Rows of a pass go to documents in the corpus's order: a document gets as many as there are
-/// before the next one gets any, and none begins behind one that does not end in the pass. So at
-/// most one document is unfinished between two passes.
+/// Rows of a pass are shared out among as many documents as there are slots: a recurrent state goes
+/// through a document's rows one chunk after another, and only those of different documents at the
+/// same time. What a document does not need goes to the others, in the corpus's order.
 class DocumentRunner {
  public:
   /// What is to be run: the passes are no larger than that.
@@ -49,9 +50,9 @@ class DocumentRunner {
                                        KvDType dtype, ExecutorLimits limits);
 
   /// One pass: every row of the target, and of the draft head all rows but a document's last, which
-  /// has no next token to pair with. Goes on with the unfinished document and, if `may_begin`, with
-  /// those of `queue`, and reads ahead there while the device works.
-  /// Errors: those of DocumentQueue; what the device says.
+  /// has no next token to pair with. Goes on with the unfinished documents and, if `may_begin`,
+  /// with those of `queue`, and reads ahead there while the device works. Errors: those of
+  /// DocumentQueue; what the device says.
   Result<Pass> Run(DocumentQueue& queue, bool may_begin);
 
   /// No document is unfinished.
@@ -59,23 +60,22 @@ class DocumentRunner {
   Executor& executor() { return *executor_; }
 
  private:
-  /// A document that has rows in the pass, or is unfinished.
+  /// A document that is unfinished, or has ended before one that stands before it in the corpus.
   struct Running {
     MeasuredDocument measured;
     int slot = 0;
     std::int64_t done = 0;  // tokens before the pass
-    std::int64_t rows = 0;  // in the pass
+    std::int64_t rows = 0;  // in the pass; may be 0
     std::vector<PageId> pages;
 
     std::int64_t total() const { return std::ssize(measured.document.ids); }
-    bool ends() const { return done + rows == total(); }
+    bool ended() const { return done == total(); }
   };
 
   DocumentRunner(std::unique_ptr<Executor> executor, const ExecutorLimits& limits);
-  std::int64_t RowsOf(std::int64_t tokens_left) const;
   Result<void> Fill(DocumentQueue& queue, bool may_begin);
   Result<void> Begin(TokenDocument document);
-  Result<void> Place(Running& document);
+  void AddRows(Running& document, std::int64_t most);
   void RunTarget();
   void RunDraft();
   void RaiseMaxima();
@@ -85,8 +85,8 @@ class DocumentRunner {
   ExecutorLimits limits_;
   PagePool pages_;
   std::vector<int> free_slots_;
-  std::vector<Running> running_;  // in the corpus's order
-  std::int64_t rows_left_ = 0;    // of the pass
+  std::deque<Running> running_;  // in the corpus's order
+  std::int64_t rows_left_ = 0;   // of the pass
   std::vector<TokenId> ids_;
   std::vector<SlotRows> items_;
   std::vector<std::int64_t> sources_;

@@ -50,12 +50,12 @@ TEST_F(SharedPasses, AreFull) {
     return true;
   });
   ASSERT_TRUE(report.ok()) << report.error().ToString();
-  // Only what is left of a pass behind a document's end may stay empty, less than a page.
+  // Only what is left of a pass behind the ends of documents may stay empty, less than a page.
   for (std::size_t i = 1; i + 1 < done.size(); ++i) EXPECT_GT(done[i] - done[i - 1], 128u - 64);
   EXPECT_EQ(done.back(), report->tokens);
 }
 
-TEST_F(SharedPasses, ASaveWaitsForTheUnfinishedDocument) {
+TEST_F(SharedPasses, ASaveWaitsForUnfinishedDocuments) {
   WriteFile(dir_ / "corpus.jsonl", ManyDocuments());
   const std::string whole = Measured(Options("whole.json"));
   for (const int stop_at : {4, 9, 14, 21}) {

@@ -18,6 +18,7 @@ void LoseTheDevice() {
   cuda::SelectBlocksArgs args{};
   args.rows.count = 1;
   args.index.index_dim = 64;
+  args.index_heads = 1;
   args.selection_block_tokens = 4;
   EXPECT_TRUE(ops.SelectBlocks(stream, args).ok());
   EXPECT_FALSE(stream.Synchronize().ok());

@@ -17,6 +17,7 @@ TEST(DeviceLost, EveryLaterCallSaysSo) {
   cuda::SelectBlocksArgs args{};  // a row whose arrays are at address 0
   args.rows.count = 1;
   args.index.index_dim = 64;
+  args.index_heads = 1;
   args.selection_block_tokens = 4;
   ASSERT_TRUE(ops.SelectBlocks(stream, args).ok());  // only enqueued
   for (const Result<void>& later :
