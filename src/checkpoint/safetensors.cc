@@ -167,7 +167,7 @@ Result<void> CheckCoverage(std::vector<Extent> extents, std::uint64_t payload_by
   return {};
 }
 
-Json EntryOf(const TensorView& tensor, std::int64_t begin) {
+Json EntryOf(const StoredTensor& tensor, std::int64_t begin) {
   return Json{{"dtype", Name(tensor.dtype)},
               {"shape", tensor.shape},
               {"data_offsets", {begin, begin + tensor.bytes()}}};
@@ -211,18 +211,26 @@ Result<SafetensorsFile> SafetensorsFile::Open(const std::filesystem::path& path)
   return SafetensorsFile(std::move(file), std::move(content));
 }
 
-std::string SerializeSafetensors(const SafetensorsContent& content) {
+std::string SafetensorsHeader(std::span<const StoredTensor> tensors,
+                              const SafetensorsMetadata& metadata) {
   Json header = Json::object();
-  if (!content.metadata.empty()) header[std::string(kMetadataKey)] = content.metadata;
+  if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
   std::int64_t offset = 0;
-  for (const auto& [name, tensor] : content.tensors) {
-    header[name] = EntryOf(tensor, offset);
+  for (const StoredTensor& tensor : tensors) {
+    header[tensor.name] = EntryOf(tensor, offset);
     offset += tensor.bytes();
   }
   std::string text = header.dump();
   text.resize(RoundUp<std::size_t>(text.size(), 8), ' ');
+  return LengthPrefix(text.size()) + text;
+}
 
-  std::string image = LengthPrefix(text.size()) + text;
+std::string SerializeSafetensors(const SafetensorsContent& content) {
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, tensor] : content.tensors) {
+    tensors.push_back({name, tensor.dtype, tensor.shape});
+  }
+  std::string image = SafetensorsHeader(tensors, content.metadata);
   for (const auto& [name, tensor] : content.tensors) {
     image.append(reinterpret_cast<const char*>(tensor.data),
                  static_cast<std::size_t>(tensor.bytes()));

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "kv8/error.h"
@@ -19,10 +20,12 @@ namespace kv8 {
 /// allocate.
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 32'000'000;
 
+using SafetensorsMetadata = std::map<std::string, std::string, std::less<>>;
+
 /// A parsed file in memory. The views point into the bytes it was parsed from.
 struct SafetensorsContent {
   std::map<std::string, TensorView, std::less<>> tensors;
-  std::map<std::string, std::string, std::less<>> metadata;
+  SafetensorsMetadata metadata;
 };
 
 /// Parses a whole file image. `where` names it in errors.
@@ -51,8 +54,21 @@ class SafetensorsFile {
   SafetensorsContent content_;
 };
 
-/// File image with sorted names: 8-byte length, compact JSON with sorted keys padded with spaces to
-/// 8, payload.
+/// A tensor as a file describes it.
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::kBF16;
+  std::vector<std::int64_t> shape;
+
+  std::int64_t bytes() const { return TensorView{nullptr, dtype, shape}.bytes(); }
+};
+
+/// What stands before the payload: 8-byte length, compact JSON with sorted keys padded with spaces
+/// to 8. The payload holds `tensors` one behind the other.
+std::string SafetensorsHeader(std::span<const StoredTensor> tensors,
+                              const SafetensorsMetadata& metadata);
+
+/// File image: header and payload, in the order of the names.
 std::string SerializeSafetensors(const SafetensorsContent& content);
 
 }  // namespace kv8

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "base/staged_directory.h"
 #include "kv8/error.h"
 #include "scalepack/lineage.h"
-#include "scalepack/staged_directory.h"
 
 namespace kv8 {
 

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <string>
 
+#include "base/staged_directory.h"
 #include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "scalepack/calibration_report.h"
 #include "scalepack/scale_file.h"
-#include "scalepack/staged_directory.h"
 
 namespace kv8 {
 

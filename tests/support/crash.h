@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-#include "scalepack/staged_directory.h"
+#include "base/staged_directory.h"
 
 namespace kv8::test {
 

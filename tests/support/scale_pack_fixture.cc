@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
 #include "base/sha256.h"
 #include "scalepack/manifest.h"
@@ -12,7 +11,6 @@
 #include "scalepack/scale_names.h"
 #include "scalepack/sha256sums.h"
 #include "support/golden.h"
-#include "support/temp_dir.h"
 
 namespace kv8::test {
 namespace {
@@ -163,12 +161,6 @@ void EditScaleFile(const fs::path& pack, const std::string& key,
   ReplaceScaleFile(pack, key, SerializeScaleFile(file));
 }
 
-std::string Slurp(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return std::move(text).str();
-}
-
 std::string Snapshot(const fs::path& dir) {
   std::vector<std::string> lines;
   for (const auto& entry : fs::recursive_directory_iterator(dir)) {
@@ -183,20 +175,6 @@ std::string Snapshot(const fs::path& dir) {
   }
   std::sort(lines.begin(), lines.end());
   return fmt::format("{}", fmt::join(lines, "\n"));
-}
-
-::testing::AssertionResult IsError(const Error& error, Code code,
-                                   const std::vector<std::string>& parts) {
-  const std::string text = error.ToString();
-  if (error.code != code) {
-    return ::testing::AssertionFailure() << "code is " << CodeName(error.code) << ": " << text;
-  }
-  if (error.remedy.empty()) return ::testing::AssertionFailure() << "no remedy: " << text;
-  for (const std::string& part : parts) {
-    if (text.find(part) != std::string::npos) continue;
-    return ::testing::AssertionFailure() << "does not name \"" << part << "\": " << text;
-  }
-  return ::testing::AssertionSuccess();
 }
 
 }  // namespace kv8::test

@@ -14,6 +14,8 @@
 #include "kv8/error.h"
 #include "scalepack/calibration_report.h"
 #include "scalepack/scale_file.h"
+#include "support/refuses.h"
+#include "support/temp_dir.h"
 
 namespace kv8::test {
 
@@ -57,19 +59,7 @@ void ReplaceScaleFile(const std::filesystem::path& pack, const std::string& key,
 void EditScaleFile(const std::filesystem::path& pack, const std::string& key,
                    const std::function<void(ScaleFile&)>& edit);
 
-std::string Slurp(const std::filesystem::path& path);
 /// Every entry below `dir` with its type, link target or content.
 std::string Snapshot(const std::filesystem::path& dir);
-
-/// The error has this code, a remedy, and names all of `parts` in its text.
-::testing::AssertionResult IsError(const Error& error, Code code,
-                                   const std::vector<std::string>& parts);
-
-template <class T>
-::testing::AssertionResult Refuses(const Result<T>& result, Code code,
-                                   const std::vector<std::string>& parts) {
-  if (result.ok()) return ::testing::AssertionFailure() << "was accepted";
-  return IsError(result.error(), code, parts);
-}
 
 }  // namespace kv8::test

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace kv8::test {
 
@@ -31,6 +33,13 @@ class TempDir {
 
 inline void WriteFile(const std::filesystem::path& path, std::string_view content) {
   std::ofstream(path, std::ios::binary) << content;
+}
+
+/// The whole file.
+inline std::string Slurp(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
 }
 
 }  // namespace kv8::test

@@ -1,10 +1,10 @@
-#include "scalepack/staged_directory.h"
+#include "base/staged_directory.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "support/crash.h"
-#include "support/scale_pack_fixture.h"
+#include "support/refuses.h"
 #include "support/temp_dir.h"
 
 namespace kv8 {

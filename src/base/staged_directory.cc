@@ -1,4 +1,4 @@
-#include "scalepack/staged_directory.h"
+#include "base/staged_directory.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
