@@ -12,6 +12,7 @@ CommandRun SetUpMaterialize(CLI::App& app);
 CommandRun SetUpPack(CLI::App& app);
 CommandRun SetUpScore(CLI::App& app);
 CommandRun SetUpServe(CLI::App& app);
+CommandRun SetUpSynth(CLI::App& app);
 CommandRun SetUpTokenize(CLI::App& app);
 
 }  // namespace kv8

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "engine_flags.h"
 #include "family/checkpoint.h"
+#include "family/tensor_owner.h"
 #include "hash_progress.h"
 #include "output.h"
 #include "printable.h"
@@ -30,34 +31,6 @@ struct Group {
   std::int64_t count = 0;
   std::int64_t bytes = 0;
 };
-
-struct Owner {
-  std::string_view marker;  // part of a canonical tensor name
-  std::string_view name;
-};
-
-/// The first row whose marker a name contains owns the tensor.
-constexpr std::array kOwners = {
-    Owner{"mtp.", "draft head"},
-    Owner{"embed_tokens", "embedding"},
-    Owner{"lm_head", "output head"},
-    Owner{".ngram_embedding.", "n-gram table"},
-    Owner{".ple.", "n-gram memory"},
-    Owner{"_scale", "K/V scales"},
-    Owner{".experts.", "routed experts"},
-    Owner{".mlp.", "router and shared expert"},
-    Owner{".linear_attn.", "linear attention"},
-    Owner{".indexer.", "indexer"},
-    Owner{".self_attn.", "full attention"},
-    Owner{"hyper_connection", "hyper-connections"},
-    Owner{"", "other"},
-};
-
-std::string_view OwnerOf(std::string_view name) {
-  return std::find_if(kOwners.begin(), kOwners.end(),
-                      [name](const Owner& owner) { return name.find(owner.marker) != name.npos; })
-      ->name;
-}
 
 /// Bytes that one token takes in the caches.
 struct TokenBytes {

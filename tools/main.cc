@@ -40,6 +40,7 @@ constexpr std::initializer_list<Command> kCommands = {
     {"generate", "Continue a prompt, printing the text as it comes", SetUpGenerate},
     {"score", "What each token of a text costs under the model", SetUpScore},
     {"serve", "Answer OpenAI's HTTP requests", SetUpServe},
+    {"synth", "Write a checkpoint of any size and format", SetUpSynth},
 };
 
 int Report(const std::string& command, Error error, ExitCode code = kFailed) {

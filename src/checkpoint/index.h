@@ -14,6 +14,9 @@ namespace kv8 {
 /// Its name in a checkpoint directory.
 inline constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 
+/// The name of the weights of a checkpoint that is one file, without an index.
+inline constexpr std::string_view kSingleFile = "model.safetensors";
+
 /// Largest index that is read, bytes; the released FP8 form with 152,089 tensors takes about 20 MB.
 inline constexpr std::uint64_t kMaxIndexBytes = 32'000'000;
 

@@ -14,8 +14,6 @@
 namespace kv8 {
 namespace {
 
-constexpr const char* kSingleName = "model.safetensors";
-
 bool SameContent(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
          std::memcmp(a.data, b.data, static_cast<std::size_t>(a.bytes())) == 0;
@@ -36,10 +34,10 @@ Result<TensorFiles> TensorFiles::Open(const std::filesystem::path& dir,
     KV8_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path.string()));
     KV8_ASSIGN_OR_RETURN(index, ParseTensorIndex(json, path.string()));
   } else {
-    KV8_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(dir / kSingleName));
-    for (const auto& [name, view] : file.content().tensors) index.emplace(name, kSingleName);
+    KV8_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(dir / kSingleFile));
+    for (const auto& [name, view] : file.content().tensors) index.emplace(name, kSingleFile);
     out.files_.push_back(std::move(file));
-    opened.emplace(kSingleName, 0);
+    opened.emplace(kSingleFile, 0);
   }
   for (const auto& [name, file_name] : index) {
     const auto [slot, is_new] = opened.emplace(file_name, out.files_.size());

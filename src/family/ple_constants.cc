@@ -3,19 +3,12 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "numeric/split_mix64.h"
 
 namespace kv8 {
 namespace {
 
-constexpr std::uint64_t kGamma = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kLayerStride = 10007;
-
-std::uint64_t SplitMix64(std::uint64_t v) {
-  v += kGamma;
-  v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9;
-  v = (v ^ (v >> 27)) * 0x94D049BB133111EB;
-  return v ^ (v >> 31);
-}
 
 /// Odd, and small enough that multiplier * token id stays below 2^63 for every id of the
 /// vocabulary: the hash is then the same in signed and unsigned arithmetic.
@@ -24,7 +17,7 @@ std::int64_t Multiplier(const PleConfig& ple, int vocab, int ple_index, int posi
   const auto range = static_cast<std::uint64_t>(limit < 1 ? 1 : limit);
   const std::uint64_t state = static_cast<std::uint64_t>(ple.seed) +
                               kLayerStride * static_cast<std::uint64_t>(ple_index) +
-                              kGamma * static_cast<std::uint64_t>(position + 1);
+                              kSplitMixGamma * static_cast<std::uint64_t>(position + 1);
   return static_cast<std::int64_t>(2 * (SplitMix64(state) % range) + 1);
 }
 

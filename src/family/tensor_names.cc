@@ -50,6 +50,11 @@ std::optional<std::string> CanonicalName(std::string_view name) {
   return folded;
 }
 
+std::string ReleasedName(std::string_view canonical_name) {
+  if (auto name = Replace(canonical_name, "model.", "model.language_model.")) return *name;
+  return std::string(canonical_name);
+}
+
 const TensorNaming& Naming() {
   static constexpr TensorNaming kNaming{.canonical = CanonicalName,
                                         .is_head_copy = IsDraftHeadCopy,

@@ -15,6 +15,9 @@ namespace kv8 {
 /// with "hashstats_" or "token_lookup" (statistics that some exporters leave behind).
 std::optional<std::string> CanonicalName(std::string_view name);
 
+/// The name that the released checkpoint writes: the inverse for its files.
+std::string ReleasedName(std::string_view canonical_name);
+
 /// How the files of the family name their tensors.
 const TensorNaming& Naming();
 

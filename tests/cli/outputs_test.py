@@ -31,6 +31,7 @@ class OutputsTest(Kv8TestCase):
             "pack": ("pack", "--report", made.report, "--model", MODEL, "--output-dir", out),
             "materialize": ("materialize", "--base-checkpoint", MODEL, "--pack-dir", made.pack)
             + ("--output-dir", out),
+            "synth": ("synth", "--from", MODEL, "--output-dir", out),
         }
 
     def test_Cli50_an_output_that_exists_is_refused_and_left_alone(self):
