@@ -24,6 +24,10 @@ struct Rule {
   Distribution values;
 };
 
+/// Deviation of rows that are looked up: as in trained models, small beside what layers add, so
+/// that the layers decide what comes out.
+constexpr float kLookedUp = 0.05f;
+
 /// The first that fits; other names are projections.
 constexpr std::array kRules = {
     Rule{".A_log", {Shape::kFlat, 0, 2.77f}},  // decay rates of 1 to 16
@@ -33,15 +37,14 @@ constexpr std::array kRules = {
     Rule{".norm_key.weight", {Shape::kBell, 0, 0.05f}},
     Rule{".norm_query.weight", {Shape::kBell, 0, 0.05f}},
     Rule{".norm_conv.weight", {Shape::kBell, 0, 0.05f}},
-    // A row is looked up, not summed over.
-    Rule{".embed_tokens.weight", {Shape::kBell, 0, 1}},
+    Rule{".embed_tokens.weight", {Shape::kBell, 0, kLookedUp}},
 };
 
 Distribution DistributionOf(const ModelTensor& tensor) {
   for (const Rule& rule : kRules) {
     if (tensor.name.ends_with(rule.ending)) return rule.values;
   }
-  if (tensor.role == TensorRole::kTable) return {Shape::kBell, 0, 1};
+  if (tensor.role == TensorRole::kTable) return {Shape::kBell, 0, kLookedUp};
   return {Shape::kBell, 0, 1 / std::sqrt(static_cast<float>(tensor.shape.back()))};
 }
 
