@@ -30,6 +30,9 @@ enum class DraftSampling {
 
 struct EngineOptions {
   std::filesystem::path model;                      // checkpoint or materialized view
+  /// Directories whose tensors replace the model's, the last first: experts, the n-gram table or
+  /// the draft head from another quantisation of it.
+  std::vector<std::filesystem::path> overlays;
   std::optional<std::filesystem::path> scale_pack;  // only with kE4M3
   /// The model's, from whoever has read it; null: the engine reads it.
   std::shared_ptr<const Tokenizer> tokenizer;

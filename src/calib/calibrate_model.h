@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "calib/calibrator.h"
 
@@ -11,6 +12,7 @@ namespace kv8 {
 /// What to measure, and with what.
 struct CalibrationModel {
   std::filesystem::path dir;  // checkpoint with its tokenizer.json
+  std::vector<std::filesystem::path> overlays;  // see EngineOptions
   DeviceKind device = DeviceKind::kCpu;
   std::string backend;  // see EngineOptions
   int threads = 0;      // 0: one per hardware thread

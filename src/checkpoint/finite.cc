@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "numeric/e4m3.h"
+
 namespace kv8 {
 namespace {
 
-/// An element is NaN or infinite exactly when all its exponent bits are set.
+/// An element is NaN or infinite exactly when all its exponent bits are set; of E4M3, which has no
+/// infinity, all bits but the sign.
 template <class Bits>
 std::int64_t FirstNonFinite(const TensorView& tensor, Bits exponent) {
   constexpr std::int64_t kBatch = 4096;  // the inner loop has no exit, so that it vectorises
@@ -39,6 +42,8 @@ std::int64_t FirstNonFinite(const TensorView& tensor) {
       return FirstNonFinite<std::uint16_t>(tensor, 0x7C00);
     case DType::kF32:
       return FirstNonFinite<std::uint32_t>(tensor, 0x7F800000);
+    case DType::kF8E4M3:
+      return FirstNonFinite<std::uint8_t>(tensor, kE4M3NaNCode);
     default:
       return -1;
   }

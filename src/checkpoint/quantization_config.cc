@@ -4,56 +4,74 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <initializer_list>
 
+#include "base/file.h"
 #include "checkpoint/config_reader.h"
+#include "checkpoint/model_directory.h"
+#include "checkpoint/quantization_reader.h"
 
 namespace kv8 {
 namespace {
 
-/// Of compressed-tensors: how the file came to be, and which layers were left as they are.
-constexpr std::array<std::string_view, 5> kNotes = {"format", "global_compression_ratio", "ignore",
-                                                    "quantization_status", "version"};
-/// What quantises or changes weights when it is not empty.
-constexpr std::array<std::string_view, 3> kWeightGroups = {"config_groups", "sparsity_config",
-                                                           "transform_config"};
-
-bool Contains(const auto& list, std::string_view key) {
-  return std::find(list.begin(), list.end(), key) != list.end();
-}
-
-Result<void> CheckScheme(const Json& scheme, std::string where) {
-  if (!scheme.is_object()) {
-    return Error{Code::kUnsupported, fmt::format("is {}; must be an object", JsonText(scheme)),
-                 std::move(where), "restore the file from the checkpoint's source"};
-  }
-  ConfigReader reader(scheme, std::move(where));
-  reader.RequireOneOf("type", {"float"}, /*absent_ok=*/false);
-  reader.RequireOneOf("strategy", {"tensor"}, /*absent_ok=*/true);
-  reader.RequireBool("dynamic", false);
-  reader.RequireBool("symmetric", true);
-  if (const std::int64_t bits = reader.Int("num_bits", 1, 64); bits != 8) {
-    reader.Fail(Code::kUnsupported, "num_bits", fmt::format("is {}; kv8 implements 8", bits));
-  }
-  return reader.status();
-}
+constexpr const char* kProducerFile = "hf_quant_config.json";
+constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
 
 }  // namespace
 
-Result<void> CheckQuantizationConfig(const Json& config, const std::string& where) {
-  const auto refuse = [&where](const std::string& what) {
-    return Error{Code::kUnsupported, what + "; this build runs BF16, F16 and F32 weights", where,
-                 "use the unquantised checkpoint"};
-  };
-  if (!config.is_object()) return refuse(fmt::format("is {}", JsonText(config)));
-  for (const auto& [key, value] : config.items()) {
-    if (value.is_null() || Contains(kNotes, key)) continue;
-    if (Contains(kWeightGroups, key) && value.is_object() && value.empty()) continue;
-    if (key == "quant_method" && value == "compressed-tensors") continue;
-    if (key != "kv_cache_scheme") return refuse(fmt::format("{} is {}", key, JsonText(value)));
-    KV8_RETURN_IF_ERROR(CheckScheme(value, fmt::format("{}: {}", where, key)));
+QuantizationClaim QuantizationConfig::ClaimOf(std::span<const std::string_view> names) const {
+  for (const Target& target : named_) {
+    if (!target.modules.Find(names).empty()) return {&target.scheme, true, {}};
+  }
+  if (const std::string_view entry = ignore_.Find(names); !entry.empty()) {
+    return {nullptr, false, entry};
+  }
+  for (const Target& target : targeted_) {
+    if (target.modules.empty() || !target.modules.Find(names).empty()) {
+      return {&target.scheme, false, {}};
+    }
   }
   return {};
+}
+
+Result<QuantizationConfig> QuantizationConfig::Parse(const Json& json, std::string where) {
+  QuantizationConfig config;
+  config.where_ = where;
+  if (!json.is_object()) {
+    return Error{Code::kUnsupported, fmt::format("is {}; must be an object", JsonText(json)),
+                 std::move(where), "restore the file from the checkpoint's source"};
+  }
+  QuantizationReader reader(json, config);
+  KV8_RETURN_IF_ERROR(reader.Read());
+  return config;
+}
+
+Result<std::vector<QuantizationConfig>> LoadQuantizationConfigs(const std::filesystem::path& dir) {
+  std::vector<QuantizationConfig> configs;
+  const auto add = [&](const Json& object, std::string_view key, const std::string& where) {
+    const auto found = object.find(key);
+    if (found == object.end() || found->is_null()) return Result<void>();
+    auto config = QuantizationConfig::Parse(*found, fmt::format("{}: {}", where, key));
+    if (!config.ok()) return Result<void>(std::move(config).error());
+    configs.push_back(std::move(*config));
+    return Result<void>();
+  };
+  if (const auto path = dir / kConfigFile; PathExists(path)) {
+    KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
+    const Json none = Json::object();
+    const Json& root = json.is_object() ? json : none;
+    const auto nested = root.find("text_config");
+    const bool has_text = nested != root.end() && nested->is_object();
+    for (const char* key : {"quantization_config", "compression_config"}) {
+      KV8_RETURN_IF_ERROR(add(root, key, path.string()));
+      if (has_text) KV8_RETURN_IF_ERROR(add(*nested, key, path.string() + ": text_config"));
+    }
+  }
+  if (const auto path = dir / kProducerFile; PathExists(path)) {
+    KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
+    if (json.is_object()) KV8_RETURN_IF_ERROR(add(json, "quantization", path.string()));
+  }
+  return configs;
 }
 
 }  // namespace kv8

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/weight_parts.h"
 #include "kv8/error.h"
 #include "tensor/tensor_view.h"
 
@@ -23,19 +24,40 @@ struct TensorNaming {
   bool (*is_head_copy)(std::string_view name) = nullptr;
   /// Last parts of the names of tensors of 64-bit integers; all others hold floating point.
   std::span<const std::string_view> integer_leaves;
+  /// What a tensor is replaced together with when another directory has it: a prefix of canonical
+  /// names, or the whole name.
+  std::string_view (*unit)(std::string_view canonical_name) = nullptr;
+  /// Stem of the table that the matrix with this stem is a piece of; empty for other matrices.
+  std::string_view (*table_of)(std::string_view stem) = nullptr;
+};
+
+/// One of the directories that a checkpoint is composed of.
+struct CheckpointPart {
+  std::filesystem::path dir;
+  std::string index_sha256;  // of its index as written; empty without one
+  std::size_t first_file = 0;
+  std::size_t files = 0;
 };
 
 /// Owns the file maps; every view stays valid while it lives. Move-only.
 class TensorFiles {
  public:
   /// Opens `dir`: model.safetensors.index.json as the allowlist of which tensor lives in which file
-  /// (or a single model.safetensors without an index), all named shards. Errors: those of the
-  /// parsers; kNotFound for a shard or a tensor that the index names; kCorrupt for a shard name
-  /// that leaves the directory; kMismatch for two names that are one to the family; kUnsupported,
-  /// by name, for quantised tensors.
-  static Result<TensorFiles> Open(const std::filesystem::path& dir, const TensorNaming& naming);
+  /// (or a single model.safetensors without an index), all named shards. Then each of `overlays`,
+  /// whose tensors replace those of the directories before it, unit by unit; one without an index
+  /// has all its safetensors files. Errors: those of the parsers; kNotFound for a shard or a tensor
+  /// that the index names; kCorrupt for a shard name that leaves the directory; kMismatch for two
+  /// names that are one to the family; kUnsupported, by name, for types that nothing has.
+  static Result<TensorFiles> Open(const std::filesystem::path& dir,
+                                  std::span<const std::filesystem::path> overlays,
+                                  const TensorNaming& naming);
 
-  const std::filesystem::path& dir() const { return dir_; }
+  /// Of the checkpoint without overlays.
+  const std::filesystem::path& dir() const { return parts_.front().dir; }
+  /// `dir`, then the overlays.
+  const std::vector<CheckpointPart>& parts() const { return parts_; }
+  /// Which of parts() the tensor, which must exist, comes from.
+  std::size_t PartOf(std::string_view canonical_name) const;
   /// nullptr when there is no such tensor.
   const TensorView* Find(std::string_view canonical_name) const;
   /// Errors: kNotFound; kMismatch when the shape differs from `shape`. Both name tensor, file and
@@ -44,20 +66,24 @@ class TensorFiles {
                          std::span<const std::int64_t> shape) const;
   /// Shard file that holds the tensor; for messages.
   std::filesystem::path FileOf(std::string_view canonical_name) const;
-  /// Every shard that the index names, in the order in which it names them first.
+  /// Every shard that an index names, part by part, in the order in which it names them first.
   const std::vector<SafetensorsFile>& files() const { return files_; }
   /// Asks the file system, without reading, whether every shard is the file that was opened: the
   /// maps show what others write into it. Errors: kIo for one that changed, was replaced or is
   /// gone.
   Result<void> CheckUnchanged() const;
   /// Canonical name -> view, sorted.
-  const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+  const TensorMap& tensors() const { return tensors_; }
   /// Names of these tensors as the files write them.
   std::vector<std::string_view> written_names() const;
+  /// The name of this tensor, which must exist, as the file writes it.
+  std::string_view WrittenName(std::string_view canonical_name) const;
 
   /// SHA-256 of model.safetensors.index.json as written: the identity that published scale packs
-  /// bind to (of the base; a materialized view has its own index). Empty without an index.
-  const std::string& index_sha256() const { return index_sha256_; }
+  /// bind to (of the base; a materialized view has its own index). With overlays, that of one line
+  /// "<SHA-256 of the index>\n" per part, "-" for an overlay without one. Empty when `dir` has no
+  /// index.
+  std::string index_sha256() const;
 
  private:
   /// Where a tensor comes from.
@@ -65,14 +91,22 @@ class TensorFiles {
     std::size_t file = 0;  // index into files_
     std::string name;      // as written there
   };
+  /// The tensors of one part.
+  struct Tensors {
+    TensorMap views;
+    std::map<std::string, Origin, std::less<>> origins;
+  };
 
-  Result<void> AddTensor(const std::string& name, std::size_t file, const TensorNaming& naming);
+  Result<Tensors> OpenPart(const std::filesystem::path& dir, bool overlay,
+                           const TensorNaming& naming);
+  Result<void> AddTensor(const std::string& name, std::size_t file, const TensorNaming& naming,
+                         Tensors& part) const;
+  Result<void> Compose(Tensors part, const TensorNaming& naming);
 
-  std::filesystem::path dir_;
+  std::vector<CheckpointPart> parts_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, TensorView, std::less<>> tensors_;
+  TensorMap tensors_;
   std::map<std::string, Origin, std::less<>> origins_;
-  std::string index_sha256_;
 };
 
 }  // namespace kv8

@@ -16,6 +16,7 @@ namespace {
 Result<LoadedModel> Open(const EngineOptions& options) {
   KV8_RETURN_IF_ERROR(CheckOptions(options));
   return LoadedModel::Open({.dir = options.model,
+                            .overlays = options.overlays,
                             .scale_pack = options.scale_pack,
                             .kv_dtype = options.kv_dtype,
                             .with_draft = options.speculative_tokens > 0,

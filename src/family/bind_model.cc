@@ -16,6 +16,13 @@ namespace {
 
 using Shape = std::initializer_list<std::int64_t>;
 
+/// Whether kernels can take both for experts of one layer.
+bool SameForm(const Weight& a, const Weight& b) {
+  return a.format == b.format && a.group == b.group && a.group_rows == b.group_rows &&
+         a.scale_format == b.scale_format &&
+         (a.zero_points == nullptr) == (b.zero_points == nullptr);
+}
+
 /// Reads a rank's part of the tensors below one name prefix. Shapes are those of the checkpoint.
 class Binder {
  public:
@@ -33,9 +40,32 @@ class Binder {
 
   /// A matrix [rows,cols], or a part of it; a stack [e,rows,cols] counts as [e*rows,cols].
   Result<Weight> Matrix(std::string_view name, Shape shape, const MatrixPart& part = {}) const {
-    const std::string full = fmt::format("{}{}", prefix_, name);
-    KV8_ASSIGN_OR_RETURN(const Weight whole, source_.Matrix(full, {shape.begin(), shape.size()}));
+    const std::string full = NameOf(name);
+    KV8_ASSIGN_OR_RETURN(const Weight whole, source_.Matrix(full, {shape.begin(), shape.size()},
+                                                             into_.copies));
     return TakePart(whole, part, full, into_.copies);
+  }
+  std::string NameOf(std::string_view name) const { return fmt::format("{}{}", prefix_, name); }
+  bool Has(std::string_view name) const { return source_.Has(NameOf(name)); }
+
+  /// The rank's experts, each [rows,cols], all stored alike.
+  Result<std::vector<Weight>> Experts(std::string_view projection, Shape shape) const {
+    std::vector<Weight> experts;
+    const Range range = shard_.experts;
+    for (std::int64_t e = range.begin; e < range.end(); ++e) {
+      const std::string name = fmt::format("experts.{}.{}.weight", e, projection);
+      KV8_ASSIGN_OR_RETURN(const Weight expert, Matrix(name, shape));
+      if (!experts.empty() && !SameForm(expert, experts.front())) {
+        return Error{Code::kMismatch,
+                     fmt::format("is {} in groups of {}, expert {}'s {} in groups of {}",
+                                 Name(expert.format), expert.group, range.begin,
+                                 Name(experts.front().format), experts.front().group),
+                     NameOf(name),
+                     "use a checkpoint whose experts are quantised alike in each layer"};
+      }
+      experts.push_back(expert);
+    }
+    return experts;
   }
   /// The rank's experts of a stack [experts,rows,cols], `rows` of each.
   Result<std::vector<Weight>> Experts(std::string_view name, Shape shape, const Range& rows) const {
@@ -51,7 +81,7 @@ class Binder {
                                         const std::vector<Range>& rows = {}) const {
     KV8_ASSIGN_OR_RETURN(
         std::vector<float> values,
-        source_.Vector(fmt::format("{}{}", prefix_, name), {shape.begin(), shape.size()}));
+        source_.Vector(NameOf(name), {shape.begin(), shape.size()}));
     if (!rows.empty()) values = RowsOf(values, std::ssize(values) / *shape.begin(), rows);
     std::ranges::transform(values, values.begin(), map);
     return Keep(std::move(values));
@@ -151,20 +181,51 @@ Result<QsaLayerWeights> BindQsa(const Binder& at, double rope_theta) {
   return w;
 }
 
-Result<MoeWeights> BindMoe(const Binder& at) {
+/// Gate and up read the same input in one pass of the kernels.
+Result<void> CheckGateAndUp(const Binder& at, const MoeWeights& w) {
+  if (SameForm(w.gate.front(), w.up.front())) return {};
+  return Error{Code::kMismatch,
+               fmt::format("is {} in groups of {}, up_proj {} in groups of {}",
+                           Name(w.gate.front().format), w.gate.front().group,
+                           Name(w.up.front().format), w.up.front().group),
+               at.NameOf(fmt::format("experts.{}.gate_proj.weight", at.shard().experts.begin)),
+               "use a checkpoint whose experts are quantised alike in each layer"};
+}
+
+/// Gate, up and down of each expert: in two stacks, or each a matrix of its own.
+Result<void> BindExperts(const Binder& at, MoeWeights& w) {
   const std::int64_t hidden = at.spec().hidden;
   const MoeConfig& m = at.spec().moe;
-  const Range width = at.shard().shared_expert;
-  MoeWeights w;
-  KV8_ASSIGN_OR_RETURN(w.router, at.Matrix("gate.weight", {m.experts, hidden}));
   const std::string_view gate_up = "experts.gate_up_proj";
   const std::int64_t rows = 2 * m.expert_dim;
+  if (!at.Has(gate_up)) {
+    KV8_ASSIGN_OR_RETURN(w.gate, at.Experts("gate_proj", {m.expert_dim, hidden}));
+    KV8_ASSIGN_OR_RETURN(w.up, at.Experts("up_proj", {m.expert_dim, hidden}));
+    KV8_ASSIGN_OR_RETURN(w.down, at.Experts("down_proj", {hidden, m.expert_dim}));
+    return CheckGateAndUp(at, w);
+  }
+  for (const char* leaf : {"weight", "weight_packed", "qweight"}) {
+    const std::string expert = fmt::format("experts.0.gate_proj.{}", leaf);
+    if (!at.Has(expert)) continue;
+    return Error{Code::kMismatch, fmt::format("is the same matrix as a part of {}", gate_up),
+                 at.NameOf(expert), "remove one of the two from the index"};
+  }
   KV8_ASSIGN_OR_RETURN(
       w.gate, at.Experts(gate_up, {m.experts, rows, hidden}, {.begin = 0, .count = m.expert_dim}));
   KV8_ASSIGN_OR_RETURN(w.up, at.Experts(gate_up, {m.experts, rows, hidden},
                                         {.begin = m.expert_dim, .count = m.expert_dim}));
   KV8_ASSIGN_OR_RETURN(w.down, at.Experts("experts.down_proj", {m.experts, hidden, m.expert_dim},
                                           {.begin = 0, .count = hidden}));
+  return {};
+}
+
+Result<MoeWeights> BindMoe(const Binder& at) {
+  const std::int64_t hidden = at.spec().hidden;
+  const MoeConfig& m = at.spec().moe;
+  const Range width = at.shard().shared_expert;
+  MoeWeights w;
+  KV8_ASSIGN_OR_RETURN(w.router, at.Matrix("gate.weight", {m.experts, hidden}));
+  KV8_RETURN_IF_ERROR(BindExperts(at, w));
   KV8_ASSIGN_OR_RETURN(w.shared_gate_proj,
                        at.Matrix("shared_expert.gate_proj.weight", {m.shared_expert_dim, hidden},
                                  {.rows = {width}}));

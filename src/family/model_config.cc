@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "checkpoint/config_reader.h"
 #include "checkpoint/model_directory.h"
-#include "checkpoint/quantization_config.h"
 #include "family/ple_config.h"
 
 namespace kv8 {
@@ -294,18 +293,6 @@ std::vector<LayerSpec> NumberLayers(const std::vector<LayerKind>& kinds, const M
   return layers;
 }
 
-/// Keys that may stand at either level and that no supported checkpoint has.
-Result<void> RefuseUnsupported(ConfigReader& reader) {
-  reader.RequireBool("tie_word_embeddings", false);
-  for (const char* key : {"quantization_config", "compression_config"}) {
-    const Json* config = reader.Find(key);
-    if (config != nullptr) {
-      KV8_RETURN_IF_ERROR(CheckQuantizationConfig(*config, reader.WhereOf(key)));
-    }
-  }
-  return reader.status();
-}
-
 }  // namespace
 
 Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json* fields) {
@@ -317,13 +304,15 @@ Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json
   ModelSpec out;
   ConfigReader root(config, std::string(where), fields);
   root.RequireOneOf("model_type", {"qwen4_exp", "qwen4_exp_text"}, true);
-  KV8_RETURN_IF_ERROR(RefuseUnsupported(root));
+  root.RequireBool("tie_word_embeddings", false);
+  KV8_RETURN_IF_ERROR(root.status());
 
   const Json* nested = root.Find("text_config");
   if (nested != nullptr && !nested->is_object()) return not_object("text_config");
   ConfigReader text =
       nested == nullptr ? root : ConfigReader(*nested, root.WhereOf("text_config"), fields);
-  KV8_RETURN_IF_ERROR(RefuseUnsupported(text));
+  text.RequireBool("tie_word_embeddings", false);
+  KV8_RETURN_IF_ERROR(text.status());
 
   KV8_ASSIGN_OR_RETURN(const std::vector<LayerKind> kinds, ReadTrunk(text, out));
   KV8_RETURN_IF_ERROR(ReadQsa(text, out.qsa, fields));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 
 #include "family/ple_constants.h"
@@ -40,6 +41,24 @@ Result<void> CheckBuffer(const Checkpoint& checkpoint, const std::string& name,
   return {};
 }
 
+/// Error when the config.json beside the table says another type of it.
+Result<void> CheckStatedType(const Checkpoint& checkpoint, const std::string& name) {
+  constexpr std::string_view kKey = "ple_embedding_dtype";
+  const auto stated = checkpoint.config_fields().find(kKey);
+  const auto stored = checkpoint.weights().find(name);
+  if (stated == checkpoint.config_fields().end() || *stated == "auto") return {};
+  // A table of an overlay has another config.json.
+  if (stored == checkpoint.weights().end() || checkpoint.PartOf(name) != 0) return {};
+  const WeightFormat format = stored->second.weight.format;
+  const bool agrees = *stated == "float8_e4m3fn" ? format == WeightFormat::kFp8
+                      : *stated == "nvfp4"       ? format == WeightFormat::kNvfp4
+                                                 : IsPlain(format);
+  if (agrees) return {};
+  return Mismatch(checkpoint, name,
+                  fmt::format("is {}, but config.json says that {} is {}", Name(format), kKey,
+                              JsonText(*stated)));
+}
+
 Result<void> CheckShards(const Checkpoint& checkpoint, const std::string& prefix,
                          std::int64_t padded_rows) {
   const PleConfig& ple = *checkpoint.config().ple;
@@ -51,7 +70,9 @@ Result<void> CheckShards(const Checkpoint& checkpoint, const std::string& prefix
   }
   for (int part = 0; part < ple.parts; ++part) {
     const auto name = ShardName(prefix, part);
-    KV8_RETURN_IF_ERROR(checkpoint.Get(name, {{padded_rows / ple.parts, ple.head_dim()}}));
+    KV8_RETURN_IF_ERROR(
+        checkpoint.CheckWeight(name, std::array{padded_rows / ple.parts, std::int64_t{ple.head_dim()}}));
+    KV8_RETURN_IF_ERROR(CheckStatedType(checkpoint, name));
   }
   const std::string beyond = ShardName(prefix, ple.parts);
   if (checkpoint.Find(beyond) != nullptr) {

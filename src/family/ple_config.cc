@@ -82,8 +82,9 @@ std::optional<PleConfig> ReadPleConfig(ConfigReader& reader, int layers) {
   ple.seed = reader.Int("seed", 0, std::int64_t{1} << 62, 1234);
   // The class default (512) is not what the released model has, so the key must be there.
   ple.parts = reader.Extent("split_ngram_parts", kMaxParts);
-  // An FP8 table is announced by this key alone in some quantised checkpoints.
-  reader.RequireOneOf("ple_embedding_dtype", {"auto", "bfloat16", "float16", "float32"}, true);
+  // Describes the table, which the tensors decide; ple_check.h compares.
+  reader.RequireOneOf("ple_embedding_dtype",
+                      {"auto", "bfloat16", "float16", "float32", "float8_e4m3fn", "nvfp4"}, true);
   CheckPleConfig(reader, ple);
   return ple;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checkpoint/tensor_types.h"
+#include "checkpoint/weight_parts.h"
 
 namespace kv8 {
 namespace {
@@ -34,6 +35,28 @@ bool IsDraftHeadCopy(std::string_view name) {
   return FoldPrefix(name).starts_with(kDraftHead);
 }
 
+constexpr std::string_view kExperts = ".experts.";
+constexpr std::string_view kTable = ".ngram_embedding.";
+
+/// `name` up to and with `marker`; empty where it is not in it.
+std::string_view Through(std::string_view name, std::string_view marker) {
+  const auto at = name.find(marker);
+  return at == name.npos ? std::string_view() : name.substr(0, at + marker.size());
+}
+
+/// The experts of a layer are fused or not as a whole, and pieces of a table share a scale.
+std::string_view UnitOf(std::string_view name) {
+  for (const std::string_view marker : {kExperts, kTable}) {
+    if (const std::string_view unit = Through(name, marker); !unit.empty()) return unit;
+  }
+  return IsWeightPart(LeafOf(name)) ? StemOf(name) : name;
+}
+
+std::string_view TableOf(std::string_view stem) {
+  const std::string_view table = Through(stem, kTable);
+  return table.size() == stem.size() ? std::string_view() : table;
+}
+
 bool IsLayerId(std::string_view text) {
   return !text.empty() && text.size() <= 6 &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -58,14 +81,19 @@ std::string ReleasedName(std::string_view canonical_name) {
 const TensorNaming& Naming() {
   static constexpr TensorNaming kNaming{.canonical = CanonicalName,
                                         .is_head_copy = IsDraftHeadCopy,
-                                        .integer_leaves = kIntegerLeaves};
+                                        .integer_leaves = kIntegerLeaves,
+                                        .unit = UnitOf,
+                                        .table_of = TableOf};
   return kNaming;
 }
 
 std::optional<LayerVote> LayerVoteOf(std::string_view name) {
   constexpr std::string_view kMarker = ".layers.";
-  constexpr std::string_view kSuffix = ".self_attn.k_proj.weight";
+  constexpr std::string_view kSuffix = ".self_attn.k_proj.";
+  constexpr std::array<std::string_view, 3> kCodes = {"weight", "weight_packed", "qweight"};
   const auto marker = name.find(kMarker);
+  if (std::ranges::count(kCodes, LeafOf(name)) == 0) return std::nullopt;
+  name = StemOf(name);
   if (marker == name.npos || !name.ends_with(kSuffix)) return std::nullopt;
   if (FoldPrefix(name).starts_with("mtp.")) return std::nullopt;
   const auto id_begin = marker + kMarker.size();
@@ -82,10 +110,11 @@ KvTensorNames KvTensorNamesOf(std::string_view layer) {
 }
 
 bool MakesKv(std::string_view canonical_name) {
-  constexpr std::string_view kSuffixes[] = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
-                                            ".self_attn.k_norm.weight"};
+  constexpr std::string_view kSuffixes[] = {".self_attn.k_proj.", ".self_attn.v_proj.",
+                                            ".self_attn.k_norm."};
+  if (!IsWeightPart(LeafOf(canonical_name))) return false;
   return std::ranges::any_of(kSuffixes, [canonical_name](std::string_view suffix) {
-    return canonical_name.ends_with(suffix);
+    return StemOf(canonical_name).ends_with(suffix);
   });
 }
 

@@ -21,7 +21,7 @@ std::string ReleasedName(std::string_view canonical_name);
 /// How the files of the family name their tensors.
 const TensorNaming& Naming();
 
-/// The layer prefix that one of the target's ".self_attn.k_proj.weight" names votes for, e.g.
+/// The layer prefix that one of the target's ".self_attn.k_proj.weight" names votes for (or, quantised, its codes), e.g.
 /// "model.language_model.layers.", and the layer id; nullopt for every other name.
 struct LayerVote {
   std::string prefix;
@@ -38,7 +38,7 @@ struct KvTensorNames {
 /// `layer` is the canonical start of the layer's names, "model.layers.7" or "mtp.layers.0".
 KvTensorNames KvTensorNamesOf(std::string_view layer);
 
-/// True for the tensors that K and V are made of: k_proj, v_proj, k_norm.
+/// True for the tensors that K and V are made of: k_proj, v_proj and k_norm with their scales.
 bool MakesKv(std::string_view canonical_name);
 
 }  // namespace kv8

@@ -6,13 +6,6 @@
 namespace kv8 {
 namespace {
 
-/// Of a tensor that the checkpoint reader has let through: BF16, F16 or F32.
-WeightFormat FormatOf(DType dtype) {
-  return dtype == DType::kBF16  ? WeightFormat::kBf16
-         : dtype == DType::kF16 ? WeightFormat::kFp16
-                                : WeightFormat::kFp32;
-}
-
 std::int64_t Elements(std::span<const std::int64_t> shape) {
   std::int64_t elements = 1;
   for (const std::int64_t extent : shape) elements *= extent;
@@ -22,20 +15,25 @@ std::int64_t Elements(std::span<const std::int64_t> shape) {
 }  // namespace
 
 Result<Weight> CheckpointSource::Matrix(const std::string& name,
-                                        std::span<const std::int64_t> shape) const {
-  KV8_ASSIGN_OR_RETURN(const TensorView tensor, checkpoint_.Get(name, shape));
-  return Weight{FormatOf(tensor.dtype), tensor.elements() / shape.back(), shape.back(),
-                tensor.data};
+                                        std::span<const std::int64_t> shape,
+                                        WeightCopies& copies) const {
+  return checkpoint_.LoadWeight(name, shape, copies);
 }
 
 Result<std::vector<float>> CheckpointSource::Vector(const std::string& name,
                                                     std::span<const std::int64_t> shape) const {
-  KV8_ASSIGN_OR_RETURN(const TensorView tensor, checkpoint_.Get(name, shape));
+  KV8_RETURN_IF_ERROR(checkpoint_.CheckWeight(name, shape));
+  const TensorView& tensor = *checkpoint_.Find(name);
   KV8_RETURN_IF_ERROR(CheckFinite(tensor, name, checkpoint_.FileOf(name).string()));
   return ReadFloats(tensor);
 }
 
-Result<Weight> ShapeSource::Matrix(const std::string&, std::span<const std::int64_t> shape) const {
+bool ShapeSource::Has(const std::string& name) const {
+  return name.ends_with("experts.gate_up_proj");
+}
+
+Result<Weight> ShapeSource::Matrix(const std::string&, std::span<const std::int64_t> shape,
+                                   WeightCopies&) const {
   return Weight{format_, Elements(shape) / shape.back(), shape.back()};
 }
 

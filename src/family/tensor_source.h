@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/tensor_files.h"
+#include "family/checkpoint.h"
 #include "kv8/error.h"
 #include "tensor/weight.h"
 
@@ -15,38 +15,44 @@ namespace kv8 {
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  /// A matrix; a stack of several counts as one above another.
-  virtual Result<Weight> Matrix(const std::string& name,
-                                std::span<const std::int64_t> shape) const = 0;
+  /// Whether there is a tensor of exactly this name.
+  virtual bool Has(const std::string& name) const = 0;
+  /// A matrix; a stack of several counts as one above another. What the source does not hold itself
+  /// is kept in `copies`.
+  virtual Result<Weight> Matrix(const std::string& name, std::span<const std::int64_t> shape,
+                                WeightCopies& copies) const = 0;
   /// A small tensor as FP32 values.
   virtual Result<std::vector<float>> Vector(const std::string& name,
                                             std::span<const std::int64_t> shape) const = 0;
 };
 
-/// The tensors of a checkpoint, which must outlive what is bound: matrices stay where it maps them.
-/// Errors: those of TensorFiles::Get; kCorrupt for a value of a vector that is not finite, naming
+/// The tensors of a checkpoint, which must outlive what is bound: matrices stay where it maps them,
+/// unless they are stored in another order than Weight's.
+/// Errors: those of Checkpoint::LoadWeight and TensorFiles::Get; kCorrupt for a value of a vector that is not finite, naming
 /// tensor and file.
 class CheckpointSource final : public TensorSource {
  public:
-  explicit CheckpointSource(const TensorFiles& checkpoint) : checkpoint_(checkpoint) {}
+  explicit CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  Result<Weight> Matrix(const std::string& name,
-                        std::span<const std::int64_t> shape) const override;
+  bool Has(const std::string& name) const override { return checkpoint_.Find(name) != nullptr; }
+  Result<Weight> Matrix(const std::string& name, std::span<const std::int64_t> shape,
+                        WeightCopies& copies) const override;
   Result<std::vector<float>> Vector(const std::string& name,
                                     std::span<const std::int64_t> shape) const override;
 
  private:
-  const TensorFiles& checkpoint_;
+  const Checkpoint& checkpoint_;
 };
 
-/// Sizes alone, every matrix in one format and without memory: what a model would take can be
+/// Sizes alone, experts in stacks, every matrix in one format and without memory: what a model would take can be
 /// counted before there is a checkpoint. Vectors are zeros.
 class ShapeSource final : public TensorSource {
  public:
   explicit ShapeSource(WeightFormat format) : format_(format) {}
 
-  Result<Weight> Matrix(const std::string& name,
-                        std::span<const std::int64_t> shape) const override;
+  bool Has(const std::string& name) const override;
+  Result<Weight> Matrix(const std::string& name, std::span<const std::int64_t> shape,
+                        WeightCopies& copies) const override;
   Result<std::vector<float>> Vector(const std::string& name,
                                     std::span<const std::int64_t> shape) const override;
 

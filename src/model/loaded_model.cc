@@ -33,7 +33,7 @@ Result<void> CheckSource(const ModelSource& source, const ModelSpec& config) {
 
 Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
   LoadedModel loaded;
-  KV8_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(source.dir));
+  KV8_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(source.dir, source.overlays));
   loaded.checkpoint_ = std::make_unique<const Checkpoint>(std::move(checkpoint));
   const ModelSpec& config = loaded.checkpoint_->config();
   KV8_RETURN_IF_ERROR(CheckSource(source, config));

@@ -19,6 +19,7 @@ namespace kv8 {
 /// What to open.
 struct ModelSource {
   std::filesystem::path dir;                        // checkpoint or materialized view
+  std::vector<std::filesystem::path> overlays;      // see Checkpoint::Open
   std::optional<std::filesystem::path> scale_pack;  // only with an E4M3 cache
   KvDType kv_dtype = KvDType::kFp16;
   /// The MTP head runs too; nullopt: where the checkpoint has one.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/sha256.h"
 #include "checkpoint/index.h"
 #include "family/tensor_names.h"
 #include "scalepack/scale_names.h"
@@ -33,11 +34,18 @@ bool HoldsScalesOnly(const SafetensorsFile& file) {
 
 Result<std::optional<std::string>> HashWeights(const Checkpoint& checkpoint,
                                                const WeightsHashOptions& options) {
-  std::vector<const SafetensorsFile*> shards;
-  for (const SafetensorsFile& file : checkpoint.files()) {
-    if (!HoldsScalesOnly(file)) shards.push_back(&file);
+  std::string lines;
+  for (const CheckpointPart& part : checkpoint.parts()) {
+    std::vector<const SafetensorsFile*> shards;
+    for (std::size_t i = 0; i < part.files; ++i) {
+      const SafetensorsFile& file = checkpoint.files()[part.first_file + i];
+      if (!HoldsScalesOnly(file)) shards.push_back(&file);
+    }
+    KV8_ASSIGN_OR_RETURN(const auto hash, WeightsSha256(shards, options));
+    if (!hash || checkpoint.parts().size() == 1) return hash;
+    lines += *hash + "\n";
   }
-  return WeightsSha256(shards, options);
+  return std::optional(Sha256Hex(lines));
 }
 
 std::string ValueText(const Json& fields, const std::string& key) {

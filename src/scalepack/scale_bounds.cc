@@ -10,6 +10,7 @@
 #include "checkpoint/read_floats.h"
 #include "family/tensor_names.h"
 #include "numeric/e4m3.h"
+#include "tensor/weight_row.h"
 
 namespace kv8 {
 namespace {
@@ -46,14 +47,17 @@ Result<double> ValueBound(const Checkpoint& checkpoint, const KvTensorNames& nam
   for (std::size_t i = 0; i < gains.size(); ++i) {
     gain[i % hidden] = std::max(gain[i % hidden], gains[i]);
   }
-  KV8_ASSIGN_OR_RETURN(const TensorView tensor,
-                       checkpoint.Get(names.v_proj, std::array{rows, std::int64_t{config.hidden}}));
-  const std::vector<float> weights = ReadFloats(tensor);
+  WeightCopies copies;
+  KV8_ASSIGN_OR_RETURN(
+      const Weight weights,
+      checkpoint.LoadWeight(names.v_proj, std::array{rows, std::int64_t{config.hidden}}, copies));
+  std::vector<float> values(hidden);
   double largest = 0;
-  for (std::size_t row = 0; row < weights.size(); row += hidden) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    DecodeRow(weights, row, values.data());
     double squares = 0;
     for (std::size_t i = 0; i < hidden; ++i) {
-      const double weighted = weights[row + i] * gain[i];
+      const double weighted = values[i] * gain[i];
       squares += weighted * weighted;
     }
     largest = std::max(largest, squares);

@@ -18,7 +18,7 @@
 #include "hwy/highway.h"
 #include "ops/cpu/linear_kernels-inl.h"
 #include "ops/cpu/weight_codes-inl.h"
-#include "ops/cpu/weight_row.h"
+#include "tensor/weight_row.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kv8::simd::HWY_NAMESPACE {

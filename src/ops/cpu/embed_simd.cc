@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ops/cpu/simd.h"
-#include "ops/cpu/weight_row.h"
+#include "tensor/weight_row.h"
 
 namespace kv8::simd {
 namespace {

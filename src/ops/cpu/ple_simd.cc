@@ -9,7 +9,7 @@
 #include "ops/cpu/rows.h"
 #include "ops/cpu/scratch_plan.h"
 #include "ops/cpu/simd.h"
-#include "ops/cpu/weight_row.h"
+#include "tensor/weight_row.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/ple_simd.cc"

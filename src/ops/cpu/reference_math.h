@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/cpu/weight_row.h"
+#include "tensor/weight_row.h"
 #include "tensor/tensor_view.h"
 #include "tensor/weight.h"
 

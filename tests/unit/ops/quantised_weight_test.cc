@@ -7,7 +7,7 @@
 
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
-#include "ops/cpu/weight_row.h"
+#include "tensor/weight_row.h"
 #include "support/op_scratch.h"
 #include "support/tolerance.h"
 #include "unit/ops/dense_operands.h"
