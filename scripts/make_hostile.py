@@ -254,7 +254,15 @@ _OPEN = {
     "config_vocab": (config(lambda c: c.update(vocab_size=6145)), "layer_multipliers: index 0 holds"),
     "config_quantised": (
         config(lambda c: c.update(quantization_config={"quant_method": "fp8"})),
-        'text_config: quantization_config: quant_method is "fp8"',
+        "text_config: quantization_config: says that weights are quantised, but none are",
+    ),
+    "config_quantised_unknown": (
+        config(lambda c: c.update(quantization_config={"quant_method": "mxfp4"})),
+        'text_config: quantization_config: quant_method: quant_method is "mxfp4"',
+    ),
+    "config_ple_type": (
+        config(lambda c: c.update(ple_embedding_dtype="float8_e4m3fn")),
+        'shard_0.weight: is BF16, but config.json says that ple_embedding_dtype is "float8_e4m3fn"',
     ),
     "generation_config_bad_stop": (
         lambda out: edit_json(out, "generation_config.json", lambda c: c.update(eos_token_id=[2, 6144])),
@@ -330,7 +338,7 @@ _OPEN = {
     "tensor_packed": (as_type("I32", 4), f"tensor {TENSOR}: has type I32"),
     "tensor_scale": (
         rename("mtp.fc_hidden.weight_scale"),
-        "tensor mtp.fc_hidden.weight_scale: belongs to a quantised checkpoint",
+        "tensor mtp.fc_hidden.weight_scale: belongs to a quantised matrix whose codes are not there",
     ),
     "tensor_twice": (
         add_alias("model.mtp.fc_hidden.weight"),

@@ -17,6 +17,7 @@ namespace {
 
 struct CalibrateOptions {
   std::filesystem::path model;
+  std::vector<std::filesystem::path> overlays;
   DeviceFlags device;
   CalibrationOptions calibration;
   std::vector<std::filesystem::path> merge;
@@ -111,6 +112,7 @@ Result<CalibrationReport> Measure(const CalibrateOptions& options) {
   CatchInterrupts();
   ProgressPrinter printer;
   const CalibrationModel model{.dir = options.model,
+                               .overlays = options.overlays,
                                .device = options.device.kind(),
                                .backend = options.device.backend,
                                .threads = options.device.threads};
@@ -134,6 +136,7 @@ void AddMeasureFlags(CLI::App& app, CalibrateOptions& options) {
   auto* const corpus = app.add_option("--corpus", calibration.corpus,
                                       R"(JSON Lines with {"text": ...} or {"token_ids": [...]})");
   auto* const merge = app.add_option("--merge", options.merge, "Merge these reports instead");
+  AddOverlayFlag(app, options.overlays);
   model->needs(corpus)->check(NotEmpty());
   corpus->needs(model)->check(NotEmpty());
   merge->excludes(model)->excludes(corpus)->check(NotEmpty());

@@ -90,10 +90,19 @@ void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights) {
                "measured on; the output says so");
 }
 
+void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays) {
+  app.add_option("--overlay", overlays,
+                 "Directory whose tensors replace the checkpoint's, such as experts or a draft head "
+                 "of another quantisation; may be given several times, the last one wins")
+      ->allow_extra_args(false)
+      ->check(NotEmpty());
+}
+
 void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length) {
   app.add_option("--model", flags.model, "Checkpoint directory, or a materialized one")
       ->required()
       ->check(NotEmpty());
+  AddOverlayFlag(app, flags.overlays);
   app.add_option("--scale-pack", flags.scale_pack,
                  "Scale pack directory, used with --kv-cache-dtype fp8_e4m3")
       ->check(NotEmpty());
@@ -118,6 +127,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
                                            const NoteSink& note) {
   EngineOptions options;
   options.model = flags.model;
+  options.overlays = flags.overlays;
   options.tokenizer = std::move(tokenizer);
   if (!flags.scale_pack.empty()) options.scale_pack = flags.scale_pack;
   options.kv_dtype = DTypeOf(flags.kv_cache_dtype);

@@ -30,6 +30,7 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
 
 struct EngineFlags {
   std::filesystem::path model;
+  std::vector<std::filesystem::path> overlays;
   std::filesystem::path scale_pack;  // empty: the checkpoint's own scales, if it has some
   std::string kv_cache_dtype = "fp16";
   DeviceFlags device;
@@ -44,10 +45,13 @@ struct EngineFlags {
   bool trust_weights = false;
 };
 
-/// Declares --model, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device-memory
+/// Declares --model, --overlay, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device-memory
 /// and those of AddDeviceFlags and AddLineageFlags. `default_length` says what --max-model-len is
 /// when it is not given.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length);
+
+/// Declares --overlay, which may be given several times.
+void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays);
 
 /// Declares --accept-lineage and --trust-weights.
 void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights);

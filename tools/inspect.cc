@@ -3,33 +3,29 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "base/file.h"
 #include "checkpoint/finite.h"
 #include "commands.h"
 #include "engine_flags.h"
 #include "family/checkpoint.h"
-#include "family/tensor_owner.h"
 #include "hash_progress.h"
 #include "output.h"
 #include "printable.h"
 #include "scalepack/kv_scales.h"
 #include "scalepack/scale_names.h"
+#include "stored_tensors.h"
 
 namespace kv8 {
 namespace {
 
 struct InspectOptions {
   std::filesystem::path dir;
+  std::vector<std::filesystem::path> overlays;
   bool check_finite = false;
+  bool verify = false;
   LineageOptions lineage;
   bool json = false;
-};
-
-struct Group {
-  std::int64_t count = 0;
-  std::int64_t bytes = 0;
 };
 
 /// Bytes that one token takes in the caches.
@@ -53,22 +49,12 @@ std::array<TokenBytes, 3> BytesPerToken(const ModelSpec& config) {
   return {row("fp16", 2, 2), row("fp8_e4m3", 1, 2), row("fp32", 4, 4)};
 }
 
-struct TensorTotals {
-  std::map<std::string, Group, std::less<>> by_dtype;
-  std::map<std::string, Group, std::less<>> by_owner;
-  Group all;
-};
-
-TensorTotals TotalsOf(const Checkpoint& checkpoint) {
-  TensorTotals out;
-  for (const auto& [name, view] : checkpoint.tensors()) {
-    for (Group* group : {&out.by_dtype[std::string(Name(view.dtype))],
-                         &out.by_owner[std::string(OwnerOf(name))], &out.all}) {
-      ++group->count;
-      group->bytes += view.bytes();
-    }
+std::vector<std::string> OverlayNames(const Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i < checkpoint.parts().size(); ++i) {
+    names.push_back(checkpoint.parts()[i].dir.string());
   }
-  return out;
+  return names;
 }
 
 bool HasScales(const LayerScales& layer) {
@@ -135,14 +121,6 @@ Json ToJson(const ModelSpec& c) {
           {"draft_layers", c.draft ? 1 : 0}};
 }
 
-Json ToJson(const std::map<std::string, Group, std::less<>>& groups) {
-  Json out = Json::object();
-  for (const auto& [name, group] : groups) {
-    out[name] = {{"count", group.count}, {"bytes", group.bytes}};
-  }
-  return out;
-}
-
 Json ToJson(const std::vector<LayerScales>& layers) {
   Json out = Json::array();
   for (const LayerScales& layer : layers) {
@@ -155,6 +133,16 @@ Json ToJson(const std::vector<LayerScales>& layers) {
   return out;
 }
 
+/// All that is shown.
+struct Inspection {
+  const Checkpoint& checkpoint;
+  std::optional<KvScales> scales;
+  std::vector<StoredFormat> formats;
+  std::vector<std::string> extra;
+  std::optional<std::vector<FileSum>> sums;
+  bool checked_finite = false;
+};
+
 /// What a run with these scales would say of them; null without scales.
 Json BindingJson(const std::optional<KvScales>& scales) {
   if (!scales) return Json();
@@ -163,8 +151,8 @@ Json BindingJson(const std::optional<KvScales>& scales) {
           {"accepted_lineage", scales->lineage.accepted}};
 }
 
-Json ToJson(const Checkpoint& checkpoint, const std::optional<KvScales>& scales,
-            bool checked_finite) {
+Json ToJson(const Inspection& shown) {
+  const Checkpoint& checkpoint = shown.checkpoint;
   const TensorTotals totals = TotalsOf(checkpoint);
   Json bytes = Json::object();
   for (const TokenBytes& row : BytesPerToken(checkpoint.config())) {
@@ -181,11 +169,16 @@ Json ToJson(const Checkpoint& checkpoint, const std::optional<KvScales>& scales,
                 {"bytes", totals.all.bytes},
                 {"by_dtype", ToJson(totals.by_dtype)},
                 {"by_owner", ToJson(totals.by_owner)}}},
-              {"quantisation", "none"},
+              {"quantisation", QuantisationText(shown.formats)},
+              {"formats", ToJson(shown.formats)},
+              {"disagreements", checkpoint.disagreements()},
+              {"extra_tensors", shown.extra},
+              {"overlays", OverlayNames(checkpoint)},
               {"kv_scales", ToJson(ListKvScales(checkpoint))},
-              {"kv_scales_binding", BindingJson(scales)},
+              {"kv_scales_binding", BindingJson(shown.scales)},
               {"bytes_per_token", std::move(bytes)}};
-  if (checked_finite) out["finite"] = true;
+  if (shown.sums) out["files"] = ToJson(*shown.sums);
+  if (shown.checked_finite) out["finite"] = true;
   return out;
 }
 
@@ -205,6 +198,41 @@ std::string ModelText(const ModelSpec& c) {
   return out + fmt::format("  draft head: {}\n", c.draft ? "yes" : "no");
 }
 
+std::string FormatText(const Inspection& shown) {
+  std::string out = fmt::format("quantisation: {}\n", QuantisationText(shown.formats));
+  out += fmt::format("  {:<26}{:<28}{:>6}{:>10}{:>17}{:>8}\n", "matrices of", "layout", "group",
+                     "count", "bytes", "bits");
+  for (const StoredFormat& format : shown.formats) {
+    out += fmt::format("  {:<26}{:<28}{:>6}{:>10}{:>17}{:>8.2f}\n", format.owner, format.layout,
+                       format.group > 0 ? std::to_string(format.group) : "-", format.matrices,
+                       format.bytes, format.bits_per_weight());
+  }
+  return out;
+}
+
+/// Disagreements, tensors of no use, files: a line each.
+std::string RemarkText(const Inspection& shown) {
+  constexpr std::size_t kShown = 20;
+  std::string out;
+  for (const std::string& line : shown.checkpoint.disagreements()) {
+    out += fmt::format("disagrees: {}\n", Printable(line));
+  }
+  if (!shown.extra.empty()) {
+    out += fmt::format("not used: {} tensors\n", shown.extra.size());
+    for (std::size_t i = 0; i < std::min(kShown, shown.extra.size()); ++i) {
+      out += fmt::format("  {}\n", Printable(shown.extra[i]));
+    }
+  }
+  for (const std::string& name : OverlayNames(shown.checkpoint)) {
+    out += fmt::format("overlay: {}\n", Printable(name));
+  }
+  for (const FileSum& sum : shown.sums.value_or(std::vector<FileSum>())) {
+    out += fmt::format("{}  {}{}\n", sum.sha256, Printable(sum.file.string()),
+                       sum.listed ? "  (as SHA256SUMS has it)" : "");
+  }
+  return out;
+}
+
 std::string TensorText(const TensorTotals& totals) {
   std::string out = fmt::format("tensors: {} ({} bytes)\n", totals.all.count, totals.all.bytes);
   for (const auto& [name, group] : totals.by_dtype) {
@@ -214,7 +242,7 @@ std::string TensorText(const TensorTotals& totals) {
   for (const auto& [name, group] : totals.by_owner) {
     out += fmt::format("  {:<26}{:>8}{:>18}\n", name, group.count, group.bytes);
   }
-  return out + "quantisation: none\n";
+  return out;
 }
 
 std::string ScaleText(const Checkpoint& checkpoint, const std::optional<KvScales>& scales) {
@@ -248,11 +276,12 @@ std::string TokenBytesText(const ModelSpec& config) {
   return out;
 }
 
-std::string ToText(const Checkpoint& checkpoint, const std::optional<KvScales>& scales,
-                   bool checked_finite) {
+std::string ToText(const Inspection& shown) {
+  const Checkpoint& checkpoint = shown.checkpoint;
   return Printable(checkpoint.dir().string()) + "\n" + ModelText(checkpoint.config()) +
-         TensorText(TotalsOf(checkpoint)) + ScaleText(checkpoint, scales) +
-         TokenBytesText(checkpoint.config()) + (checked_finite ? "every value is finite\n" : "");
+         TensorText(TotalsOf(checkpoint)) + FormatText(shown) + RemarkText(shown) +
+         ScaleText(checkpoint, shown.scales) + TokenBytesText(checkpoint.config()) +
+         (shown.checked_finite ? "every value is finite\n" : "");
 }
 
 /// The scales as a run would load them, if there is a sign of any.
@@ -270,18 +299,31 @@ Result<std::optional<KvScales>> LoadScales(const Checkpoint& checkpoint,
 }
 
 Result<void> Inspect(const InspectOptions& options) {
-  KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(options.dir));
+  KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                       Checkpoint::Open(options.dir, options.overlays));
+  TensorGaps gaps = GapsOf(checkpoint);
+  if (gaps.missing.size() > 1) {
+    Note(fmt::format("{} tensors are missing: {}", gaps.missing.size(),
+                     Printable(fmt::format("{}", fmt::join(gaps.missing, ", ")))));
+  }
   // What a run would refuse is refused here, by the same functions in the same order.
-  KV8_ASSIGN_OR_RETURN(const auto scales, LoadScales(checkpoint, options.lineage));
-  const EngineOptions run{.model = options.dir};
+  KV8_ASSIGN_OR_RETURN(auto scales, LoadScales(checkpoint, options.lineage));
+  const EngineOptions run{.model = options.dir, .overlays = options.overlays};
   if (auto plan = Engine::Plan(run); !plan.ok()) return std::move(plan).error();
   if (options.check_finite) {
     for (const auto& [name, view] : checkpoint.tensors()) {
       KV8_RETURN_IF_ERROR(CheckFinite(view, name, checkpoint.FileOf(name).string()));
     }
   }
-  return options.json ? WriteJson(ToJson(checkpoint, scales, options.check_finite))
-                      : WriteLines(ToText(checkpoint, scales, options.check_finite));
+  Inspection shown{.checkpoint = checkpoint,
+                   .scales = std::move(scales),
+                   .formats = FormatsOf(checkpoint),
+                   .extra = std::move(gaps.extra),
+                   .checked_finite = options.check_finite};
+  if (options.verify) {
+    KV8_ASSIGN_OR_RETURN(shown.sums, VerifyFiles(checkpoint));
+  }
+  return options.json ? WriteJson(ToJson(shown)) : WriteLines(ToText(shown));
 }
 
 }  // namespace
@@ -291,6 +333,10 @@ CommandRun SetUpInspect(CLI::App& app) {
   app.add_option("dir", options->dir, "Checkpoint directory or materialized view")
       ->required()
       ->check(NotEmpty());
+  AddOverlayFlag(app, options->overlays);
+  app.add_flag("--verify", options->verify,
+               "Also read every file of weights and show its SHA-256; refuse one that differs from "
+               "a SHA256SUMS beside it");
   app.add_flag("--check-finite", options->check_finite,
                "Also read every weight and refuse NaN and infinity");
   options->lineage.hash.progress = ShowHashing();

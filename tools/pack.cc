@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "commands.h"
+#include "engine_flags.h"
 #include "hash_progress.h"
 #include "output.h"
 #include "printable.h"
@@ -17,6 +19,7 @@ namespace {
 struct PackFlags {
   std::filesystem::path report;
   std::filesystem::path model;
+  std::vector<std::filesystem::path> overlays;
   std::filesystem::path output;
   std::string repo_id;
   bool json = false;
@@ -36,7 +39,7 @@ std::string ToText(const PackSummary& pack, const std::filesystem::path& output)
 
 Result<void> Pack(const PackFlags& flags) {
   KV8_ASSIGN_OR_RETURN(const CalibrationReport report, ReadReport(flags.report));
-  KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(flags.model));
+  KV8_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(flags.model, flags.overlays));
   const PackOptions options{
       .repo_id = flags.repo_id, .hook = {}, .hash = {.progress = ShowHashing()}};
   KV8_ASSIGN_OR_RETURN(const PackSummary pack,
@@ -58,6 +61,7 @@ CommandRun SetUpPack(CLI::App& app) {
   app.add_option("--model", flags->model, "Checkpoint that was measured")
       ->required()
       ->check(NotEmpty());
+  AddOverlayFlag(app, flags->overlays);
   app.add_option("--output-dir", flags->output, "Pack to write; must not exist")
       ->required()
       ->check(NotEmpty());

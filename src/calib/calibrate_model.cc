@@ -14,6 +14,9 @@ Result<CalibrationReport> CalibrateModel(const CalibrationModel& model,
                                          const ProgressFn& progress) {
   KV8_RETURN_IF_ERROR(CheckReportOutput(options.output));
   KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(options.output, model.dir));
+  for (const std::filesystem::path& overlay : model.overlays) {
+    KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(options.output, overlay));
+  }
   // The source's cache type stays out of it: both passes make caches of their own.
   KV8_ASSIGN_OR_RETURN(const LoadedModel loaded,
                        LoadedModel::Open({.dir = model.dir,

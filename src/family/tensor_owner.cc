@@ -13,13 +13,13 @@ struct Owner {
 
 /// The first row whose marker a name contains owns the tensor.
 constexpr std::array kOwners = {
+    Owner{"mtp.layers.0.mlp.experts.", "draft experts"},
     Owner{"mtp.", "draft head"},
     Owner{"embed_tokens", "embedding"},
     Owner{"lm_head", "output head"},
     Owner{".ngram_embedding.", "n-gram table"},
     Owner{".ple.", "n-gram memory"},
     Owner{".experts.", "routed experts"},
-    Owner{"_scale", "K/V scales"},
     Owner{".mlp.", "router and shared expert"},
     Owner{".linear_attn.", "linear attention"},
     Owner{".indexer.", "indexer"},

@@ -22,14 +22,15 @@ float E4m3Value(int code) {
 
 /// The code nearest to `value` among the finite ones.
 int NearestE4m3(float value) {
-  int best = 0;
-  for (int code = 0; code < 127; ++code) {
-    if (std::abs(E4m3Value(code) - std::abs(value)) <
-        std::abs(E4m3Value(best) - std::abs(value))) {
-      best = code;
-    }
-  }
-  return best | (value < 0 ? 0x80 : 0);
+  static const std::array<float, 127> sizes = [] {
+    std::array<float, 127> all{};
+    for (int code = 0; code < 127; ++code) all[static_cast<std::size_t>(code)] = E4m3Value(code);
+    return all;
+  }();
+  const float size = std::abs(value);
+  const auto above = std::lower_bound(sizes.begin(), sizes.end() - 1, size);
+  const bool lower = above != sizes.begin() && size - *(above - 1) < *above - size;
+  return static_cast<int>(above - sizes.begin()) - (lower ? 1 : 0) + (value < 0 ? 0x80 : 0);
 }
 
 int NearestE2m1(float value) {

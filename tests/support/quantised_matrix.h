@@ -29,6 +29,8 @@ struct LayoutOptions {
   int group = 32;            // of INT4
   bool zero_points = false;  // of compressed INT4; the containers always have them
   DType scale_dtype = DType::kBF16;
+
+  bool operator==(const LayoutOptions&) const = default;
 };
 
 /// A tensor that owns its bytes.

@@ -22,8 +22,9 @@ using testing::HasSubstr;
 /// Every element of every matrix is a number of its own; those of vectors count from 0.
 class NumberedSource final : public TensorSource {
  public:
-  Result<Weight> Matrix(const std::string& name,
-                        std::span<const std::int64_t> shape) const override {
+  bool Has(const std::string& name) const override { return name.ends_with("gate_up_proj"); }
+  Result<Weight> Matrix(const std::string& name, std::span<const std::int64_t> shape,
+                        WeightCopies&) const override {
     const auto [slot, is_new] = matrices_.try_emplace(name);
     std::vector<std::uint32_t>& ids = slot->second;
     if (is_new) {
