@@ -91,9 +91,10 @@ void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights) {
 }
 
 void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays) {
-  app.add_option("--overlay", overlays,
-                 "Directory whose tensors replace the checkpoint's, such as experts or a draft head "
-                 "of another quantisation; may be given several times, the last one wins")
+  app.add_option(
+         "--overlay", overlays,
+         "Directory whose tensors replace the checkpoint's, such as experts or a draft head "
+         "of another quantisation; may be given several times, the last one wins")
       ->allow_extra_args(false)
       ->check(NotEmpty());
 }

@@ -45,9 +45,9 @@ struct EngineFlags {
   bool trust_weights = false;
 };
 
-/// Declares --model, --overlay, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory, --device-memory
-/// and those of AddDeviceFlags and AddLineageFlags. `default_length` says what --max-model-len is
-/// when it is not given.
+/// Declares --model, --overlay, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory,
+/// --device-memory and those of AddDeviceFlags and AddLineageFlags. `default_length` says what
+/// --max-model-len is when it is not given.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length);
 
 /// Declares --overlay, which may be given several times.

@@ -30,8 +30,8 @@ TensorTotals TotalsOf(const Checkpoint& checkpoint);
 /// Matrices of one owner and layout.
 struct StoredFormat {
   std::string owner;
-  std::string layout;        // "BF16", "ModelOpt NVFP4"
-  int group = 0;             // columns that share a scale
+  std::string layout;  // "BF16", "ModelOpt NVFP4"
+  int group = 0;       // columns that share a scale
   std::int64_t matrices = 0;
   std::int64_t weights = 0;  // elements
   std::int64_t bytes = 0;    // with their scales

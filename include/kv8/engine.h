@@ -29,7 +29,7 @@ enum class DraftSampling {
 };
 
 struct EngineOptions {
-  std::filesystem::path model;                      // checkpoint or materialized view
+  std::filesystem::path model;  // checkpoint or materialized view
   /// Directories whose tensors replace the model's, the last first: experts, the n-gram table or
   /// the draft head from another quantisation of it.
   std::vector<std::filesystem::path> overlays;

@@ -18,10 +18,9 @@ Result<CalibrationReport> CalibrateModel(const CalibrationModel& model,
     KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(options.output, overlay));
   }
   // The source's cache type stays out of it: both passes make caches of their own.
-  KV8_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                       LoadedModel::Open({.dir = model.dir,
-                                          .overlays = model.overlays,
-                                          .with_draft = std::nullopt}));
+  KV8_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadedModel::Open({.dir = model.dir,
+                                                                    .overlays = model.overlays,
+                                                                    .with_draft = std::nullopt}));
   KV8_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(model.dir / "tokenizer.json"));
   const auto hardware = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return Calibrate({.model = loaded,

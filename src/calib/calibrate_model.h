@@ -11,7 +11,7 @@ namespace kv8 {
 
 /// What to measure, and with what.
 struct CalibrationModel {
-  std::filesystem::path dir;  // checkpoint with its tokenizer.json
+  std::filesystem::path dir;                    // checkpoint with its tokenizer.json
   std::vector<std::filesystem::path> overlays;  // see EngineOptions
   DeviceKind device = DeviceKind::kCpu;
   std::string backend;  // see EngineOptions

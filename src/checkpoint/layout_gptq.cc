@@ -62,8 +62,7 @@ Result<Weight> DescribeContainer(const WeightParts& parts, std::int64_t rows, st
   const std::int64_t groups = scales.shape[0];
   if (rows % kFields != 0) {
     return parts.Bad("qzeros", Code::kMismatch,
-                     fmt::format("packs {} outputs, which do not fill words of {}", rows,
-                                 kFields));
+                     fmt::format("packs {} outputs, which do not fill words of {}", rows, kFields));
   }
   KV8_RETURN_IF_ERROR(RequireShape(parts, "qzeros", std::array{groups, rows / kFields}));
   Weight weight{.format = WeightFormat::kInt4,

@@ -50,8 +50,8 @@ Result<Weight> DescribeInt4(const WeightParts& parts) {
   KV8_RETURN_IF_ERROR(CheckStatedShape(parts, rows, cols));
   KV8_RETURN_IF_ERROR(RequireShape(parts, "weight_scale", std::array{rows, groups}));
   if (parts.Find("weight_zero_point") != nullptr) {
-    KV8_RETURN_IF_ERROR(RequireShape(parts, "weight_zero_point",
-                                     std::array{CeilDiv(rows, kFields), groups}));
+    KV8_RETURN_IF_ERROR(
+        RequireShape(parts, "weight_zero_point", std::array{CeilDiv(rows, kFields), groups}));
   }
   Weight weight{.format = WeightFormat::kInt4,
                 .rows = rows,
@@ -64,7 +64,7 @@ Result<Weight> DescribeInt4(const WeightParts& parts) {
 }
 
 Result<Weight> LoadInt4(const WeightParts& parts, Weight described, std::optional<GptqZeros>,
-                    WeightCopies& copies) {
+                        WeightCopies& copies) {
   const TensorView* const packed = parts.Find("weight_zero_point");
   if (packed == nullptr) return described;
   const std::int64_t groups = described.scale_cols();
@@ -72,8 +72,7 @@ Result<Weight> LoadInt4(const WeightParts& parts, Weight described, std::optiona
   for (std::int64_t row = 0; row < described.rows; ++row) {
     const std::byte* const words = packed->data + row / kFields * groups * 4;
     for (std::int64_t g = 0; g < groups; ++g) {
-      zeros[row * groups + g] =
-          std::byte{NibbleOf(words + g * 4, static_cast<int>(row % kFields))};
+      zeros[row * groups + g] = std::byte{NibbleOf(words + g * 4, static_cast<int>(row % kFields))};
     }
   }
   described.zero_points = zeros;
@@ -82,7 +81,7 @@ Result<Weight> LoadInt4(const WeightParts& parts, Weight described, std::optiona
 
 }  // namespace
 
-const WeightLayout kCompressedInt4Layout = {"compressed-tensors INT4", kInt4Parts, nullptr, DescribeInt4,
-                                            LoadInt4};
+const WeightLayout kCompressedInt4Layout = {"compressed-tensors INT4", kInt4Parts, nullptr,
+                                            DescribeInt4, LoadInt4};
 
 }  // namespace kv8

@@ -30,9 +30,9 @@ Result<Weight> DescribeNvfp4(const WeightParts& parts, std::string_view codes_le
   const TensorView& codes = parts.At(codes_leaf);
   const std::int64_t rows = codes.shape[0], cols = 2 * codes.shape[1];
   if (cols % kNvfp4Columns != 0) {
-    return parts.Bad(codes_leaf, Code::kMismatch,
-                     fmt::format("holds {} columns, which groups of {} do not divide", cols,
-                                 kNvfp4Columns));
+    return parts.Bad(
+        codes_leaf, Code::kMismatch,
+        fmt::format("holds {} columns, which groups of {} do not divide", cols, kNvfp4Columns));
   }
   KV8_RETURN_IF_ERROR(RequireShape(parts, "weight_scale", std::array{rows, cols / kNvfp4Columns}));
   return Weight{.format = WeightFormat::kNvfp4,
@@ -58,8 +58,8 @@ Result<Weight> LoadModelOpt(const WeightParts& parts, Weight described, std::opt
   return described;
 }
 
-Result<Weight> LoadCompressed(const WeightParts& parts, Weight described,
-                              std::optional<GptqZeros>, WeightCopies&) {
+Result<Weight> LoadCompressed(const WeightParts& parts, Weight described, std::optional<GptqZeros>,
+                              WeightCopies&) {
   KV8_ASSIGN_OR_RETURN(const float divisor, ReadOnly(parts, "weight_global_scale"));
   described.global_scale = 1 / divisor;
   return described;

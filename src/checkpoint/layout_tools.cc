@@ -16,9 +16,9 @@ bool PartRule::Takes(DType dtype) const {
 Result<float> ReadOnly(const WeightParts& parts, std::string_view leaf) {
   const TensorView& view = parts.At(leaf);
   if (view.elements() != 1 || view.shape.size() > 1) {
-    return parts.Bad(leaf, Code::kUnsupported,
-                     fmt::format("has shape {}; must be one scale, [] or [1]",
-                                 ShapeText(view.shape)));
+    return parts.Bad(
+        leaf, Code::kUnsupported,
+        fmt::format("has shape {}; must be one scale, [] or [1]", ShapeText(view.shape)));
   }
   const float value = ReadFloats(view).front();
   if (!std::isfinite(value) || value <= 0) {
@@ -32,9 +32,9 @@ Result<void> RequireShape(const WeightParts& parts, std::string_view leaf,
                           std::span<const std::int64_t> shape) {
   const TensorView& view = parts.At(leaf);
   if (std::ranges::equal(view.shape, shape)) return {};
-  return parts.Bad(leaf, Code::kMismatch,
-                   fmt::format("has shape {}, the codes make it {}", ShapeText(view.shape),
-                               ShapeText(shape)));
+  return parts.Bad(
+      leaf, Code::kMismatch,
+      fmt::format("has shape {}, the codes make it {}", ShapeText(view.shape), ShapeText(shape)));
 }
 
 Result<void> RequireMatrix(const WeightParts& parts, std::string_view leaf) {

@@ -27,7 +27,8 @@ bool ModulePattern::AddExpression(std::string_view text) {
     if (text[i] == '.') {
       elements_.push_back({next == '*' ? Kind::kMany : Kind::kOne});
       i += next == '*' ? 1 : 0;
-    } else if (text[i] == '\\' && std::string_view(".-_$[]()").find(next) != std::string_view::npos) {
+    } else if (text[i] == '\\' &&
+               std::string_view(".-_$[]()").find(next) != std::string_view::npos) {
       elements_.push_back({Kind::kLiteral, next});
       ++i;
     } else if (std::string_view("\\*+?[](){}|^$").find(text[i]) != std::string_view::npos) {

@@ -37,7 +37,8 @@ class Comparison {
     const std::array<std::string_view, 2> names = {ModuleOf(written), ModuleOf(name)};
     const QuantizationClaim claim = config_.ClaimOf(names);
     if (IsPlain(stored.weight.format)) {
-      if (claim.scheme != nullptr && files_.Find(codes)->shape.size() == 2 && !stored.is_table) plain_.Add(name);
+      if (claim.scheme != nullptr && files_.Find(codes)->shape.size() == 2 && !stored.is_table)
+        plain_.Add(name);
       return {};
     }
     ++quantised_;
@@ -49,27 +50,27 @@ class Comparison {
       ignored_by_ = claim.ignored_by;
       return {};
     }
-    return Disagrees(name, stored,
-                     claim.ignored_by.empty()
-                         ? std::string("does not name it")
-                         : fmt::format("{} leaves it as it is ({})", config_.ignore_key(),
-                                       claim.ignored_by));
+    return Disagrees(
+        name, stored,
+        claim.ignored_by.empty()
+            ? std::string("does not name it")
+            : fmt::format("{} leaves it as it is ({})", config_.ignore_key(), claim.ignored_by));
   }
 
   Result<std::vector<std::string>> Finish(bool whole) const {
     if (whole && quantised_ == 0 && config_.claims_any()) {
-      return Error{Code::kMismatch,
-                   fmt::format("says that weights are quantised, but none are; {} is plain",
-                               plain_.Text()),
-                   config_.where(), "check that config.json belongs to these weights"};
+      return Error{
+          Code::kMismatch,
+          fmt::format("says that weights are quantised, but none are; {} is plain", plain_.Text()),
+          config_.where(), "check that config.json belongs to these weights"};
     }
     std::vector<std::string> lines = config_.notes();
     for (const auto& [format, finding] : tables_) {
-      lines.push_back(fmt::format("{}: {} the n-gram table, which is {} all the same: {}",
-                                  config_.where(),
-                                  ignored_by_.empty() ? std::string("says nothing of")
-                                                      : fmt::format("{} holds", config_.ignore_key()),
-                                  format, finding.Text()));
+      lines.push_back(
+          fmt::format("{}: {} the n-gram table, which is {} all the same: {}", config_.where(),
+                      ignored_by_.empty() ? std::string("says nothing of")
+                                          : fmt::format("{} holds", config_.ignore_key()),
+                      format, finding.Text()));
     }
     if (plain_.count > 0) {
       lines.push_back(fmt::format("{}: leaves out of its exceptions what is plain: {}",
@@ -79,7 +80,8 @@ class Comparison {
   }
 
  private:
-  Error Disagrees(const std::string& name, const StoredWeight& stored, std::string_view says) const {
+  Error Disagrees(const std::string& name, const StoredWeight& stored,
+                  std::string_view says) const {
     return Error{Code::kMismatch,
                  fmt::format("is {}, but {}: {}", stored.layout->name, config_.where(), says),
                  TensorPlace(files_.FileOf(stored.CodesName(name)).string(), name),
@@ -102,8 +104,7 @@ class Comparison {
     if (may_lack_zeros && scheme.symmetric && *scheme.symmetric == stored.zero_points) {
       return Disagrees(name, stored,
                        fmt::format("{}: symmetric is {}, and there is {} weight_zero_point",
-                                   scheme.key, *scheme.symmetric,
-                                   stored.zero_points ? "a" : "no"));
+                                   scheme.key, *scheme.symmetric, stored.zero_points ? "a" : "no"));
     }
     return {};
   }

@@ -15,8 +15,8 @@ namespace kv8 {
 /// known to disagree, one line each: tables that are quantised though nothing says so, and matrices
 /// that are said to be quantised and are plain. Errors: kMismatch, naming key and tensor, for every
 /// other disagreement, and for a part that is said to be quantised where nothing is.
-Result<std::vector<std::string>> CompareQuantization(const TensorFiles& files, std::size_t part,
-                                                     const StoredWeights& weights,
-                                                     const std::vector<QuantizationConfig>& configs);
+Result<std::vector<std::string>> CompareQuantization(
+    const TensorFiles& files, std::size_t part, const StoredWeights& weights,
+    const std::vector<QuantizationConfig>& configs);
 
 }  // namespace kv8

@@ -36,8 +36,8 @@ struct QuantizationClaim {
 class QuantizationConfig {
  public:
   /// `where` names file and key. Errors: kUnsupported, naming the key, for methods, widths and
-  /// orders that kv8 does not read and for what changes weights (sparsity, transforms); kCorrupt for
-  /// wrong types.
+  /// orders that kv8 does not read and for what changes weights (sparsity, transforms); kCorrupt
+  /// for wrong types.
   static Result<QuantizationConfig> Parse(const Json& json, std::string where);
 
   /// Of a module that has all of these names.

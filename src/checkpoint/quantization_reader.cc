@@ -42,9 +42,12 @@ struct Algorithm {
 };
 
 constexpr std::array kAlgorithms = {
-    Algorithm{"NVFP4", WeightFormat::kNvfp4},     Algorithm{"NVFP4_AWQ", WeightFormat::kNvfp4},
-    Algorithm{"W4A16_NVFP4", WeightFormat::kNvfp4}, Algorithm{"FP8", WeightFormat::kFp8},
-    Algorithm{"FP8_PB_WO", WeightFormat::kFp8},   Algorithm{"FP8_BLOCK_SCALES", WeightFormat::kFp8},
+    Algorithm{"NVFP4", WeightFormat::kNvfp4},
+    Algorithm{"NVFP4_AWQ", WeightFormat::kNvfp4},
+    Algorithm{"W4A16_NVFP4", WeightFormat::kNvfp4},
+    Algorithm{"FP8", WeightFormat::kFp8},
+    Algorithm{"FP8_PB_WO", WeightFormat::kFp8},
+    Algorithm{"FP8_BLOCK_SCALES", WeightFormat::kFp8},
 };
 
 constexpr std::array<std::string_view, 5> kIgnoreKeys = {
@@ -252,9 +255,8 @@ void QuantizationReader::ReadIgnored() {
     }
   }
   for (const std::string& entry : into_.ignore_.unread()) {
-    into_.notes_.push_back(
-        fmt::format("{}: {} holds {}, which kv8 cannot evaluate", into_.where_, into_.ignore_key_,
-                    JsonText(entry)));
+    into_.notes_.push_back(fmt::format("{}: {} holds {}, which kv8 cannot evaluate", into_.where_,
+                                       into_.ignore_key_, JsonText(entry)));
   }
 }
 

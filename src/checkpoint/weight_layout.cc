@@ -75,10 +75,10 @@ Error WhyNot(const WeightLayout& layout, const WeightParts& parts) {
   for (const PartRule& rule : layout.parts) {
     const TensorView* const view = parts.Find(rule.leaf);
     if (view == nullptr && rule.required) {
-      return parts.Bad(layout.parts.front().leaf, Code::kCorrupt,
-                       fmt::format("has type {}, but its {} is missing: {}",
-                                   Name(parts.At(layout.parts.front().leaf).dtype), rule.leaf,
-                                   layout.name));
+      return parts.Bad(
+          layout.parts.front().leaf, Code::kCorrupt,
+          fmt::format("has type {}, but its {} is missing: {}",
+                      Name(parts.At(layout.parts.front().leaf).dtype), rule.leaf, layout.name));
     }
     if (view != nullptr && !rule.Takes(view->dtype)) {
       return parts.Bad(rule.leaf, Code::kUnsupported,
@@ -114,16 +114,17 @@ Result<const WeightLayout*> LayoutOf(const WeightParts& parts) {
   for (const WeightLayout* layout : kLayouts) {
     if (!Has(parts, layout->parts.front())) continue;
     if (IsComplete(*layout, parts)) return layout;
-    const bool has_scales = layout->parts.size() > 1 && parts.Find(layout->parts[1].leaf) != nullptr;
+    const bool has_scales =
+        layout->parts.size() > 1 && parts.Find(layout->parts[1].leaf) != nullptr;
     if (nearest == nullptr || has_scales) nearest = layout;
   }
   if (nearest != nullptr) return WhyNot(*nearest, parts);
   for (const std::string_view leaf : {"weight", "weight_packed", "qweight"}) {
     const TensorView* const codes = parts.Find(leaf);
     if (codes == nullptr) continue;
-    return parts.Bad(leaf, Code::kUnsupported,
-                     fmt::format("has type {}; kv8 reads no weights of that type",
-                                 Name(codes->dtype)));
+    return parts.Bad(
+        leaf, Code::kUnsupported,
+        fmt::format("has type {}; kv8 reads no weights of that type", Name(codes->dtype)));
   }
   return parts.Bad(parts.parts().front().leaf, Code::kCorrupt,
                    "belongs to a quantised matrix whose codes are not there");

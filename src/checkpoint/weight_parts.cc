@@ -11,27 +11,12 @@
 namespace kv8 {
 namespace {
 
-constexpr std::array<std::string_view, 20> kLeaves = {"weight",
-                                                      "weight_scale",
-                                                      "weight_scale_2",
-                                                      "weight_scale_inv",
-                                                      "weight_global_scale",
-                                                      "weight_packed",
-                                                      "weight_zero_point",
-                                                      "weight_shape",
-                                                      "weight_g_idx",
-                                                      "input_scale",
-                                                      "input_global_scale",
-                                                      "qweight",
-                                                      "qzeros",
-                                                      "scales",
-                                                      "g_idx",
-                                                      // EXL3
-                                                      "trellis",
-                                                      "suh",
-                                                      "svh",
-                                                      "mcg",
-                                                      "mul1"};
+constexpr std::array<std::string_view, 20> kLeaves = {
+    "weight", "weight_scale", "weight_scale_2", "weight_scale_inv", "weight_global_scale",
+    "weight_packed", "weight_zero_point", "weight_shape", "weight_g_idx", "input_scale",
+    "input_global_scale", "qweight", "qzeros", "scales", "g_idx",
+    // EXL3
+    "trellis", "suh", "svh", "mcg", "mul1"};
 constexpr std::array<std::string_view, 4> kSharedLeaves = {"weight_scale", "weight_scale_2",
                                                            "weight_global_scale", "input_scale"};
 
@@ -75,11 +60,11 @@ const TensorView& WeightParts::At(std::string_view leaf) const {
 
 Error WeightParts::Bad(std::string_view leaf, Code code, std::string what) const {
   const auto found = std::ranges::find(parts_, leaf, &Part::leaf);
-  return Error{
-      code, std::move(what),
-      found == parts_.end() ? fmt::format("{}{}", stem_, leaf) : std::string(found->name),
-      code == Code::kUnsupported ? "use a checkpoint in a layout that kv8 reads (docs/guide)"
-                                 : "download or convert the checkpoint again"};
+  return Error{code, std::move(what),
+               found == parts_.end() ? fmt::format("{}{}", stem_, leaf) : std::string(found->name),
+               code == Code::kUnsupported
+                   ? "use a checkpoint in a layout that kv8 reads (docs/guide)"
+                   : "download or convert the checkpoint again"};
 }
 
 }  // namespace kv8

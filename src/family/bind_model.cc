@@ -41,8 +41,8 @@ class Binder {
   /// A matrix [rows,cols], or a part of it; a stack [e,rows,cols] counts as [e*rows,cols].
   Result<Weight> Matrix(std::string_view name, Shape shape, const MatrixPart& part = {}) const {
     const std::string full = NameOf(name);
-    KV8_ASSIGN_OR_RETURN(const Weight whole, source_.Matrix(full, {shape.begin(), shape.size()},
-                                                             into_.copies));
+    KV8_ASSIGN_OR_RETURN(const Weight whole,
+                         source_.Matrix(full, {shape.begin(), shape.size()}, into_.copies));
     return TakePart(whole, part, full, into_.copies);
   }
   std::string NameOf(std::string_view name) const { return fmt::format("{}{}", prefix_, name); }
@@ -79,9 +79,8 @@ class Binder {
   template <class Map = std::identity>
   Result<std::span<const float>> Vector(std::string_view name, Shape shape, Map map = {},
                                         const std::vector<Range>& rows = {}) const {
-    KV8_ASSIGN_OR_RETURN(
-        std::vector<float> values,
-        source_.Vector(NameOf(name), {shape.begin(), shape.size()}));
+    KV8_ASSIGN_OR_RETURN(std::vector<float> values,
+                         source_.Vector(NameOf(name), {shape.begin(), shape.size()}));
     if (!rows.empty()) values = RowsOf(values, std::ssize(values) / *shape.begin(), rows);
     std::ranges::transform(values, values.begin(), map);
     return Keep(std::move(values));
@@ -184,12 +183,12 @@ Result<QsaLayerWeights> BindQsa(const Binder& at, double rope_theta) {
 /// Gate and up read the same input in one pass of the kernels.
 Result<void> CheckGateAndUp(const Binder& at, const MoeWeights& w) {
   if (SameForm(w.gate.front(), w.up.front())) return {};
-  return Error{Code::kMismatch,
-               fmt::format("is {} in groups of {}, up_proj {} in groups of {}",
-                           Name(w.gate.front().format), w.gate.front().group,
-                           Name(w.up.front().format), w.up.front().group),
-               at.NameOf(fmt::format("experts.{}.gate_proj.weight", at.shard().experts.begin)),
-               "use a checkpoint whose experts are quantised alike in each layer"};
+  return Error{
+      Code::kMismatch,
+      fmt::format("is {} in groups of {}, up_proj {} in groups of {}", Name(w.gate.front().format),
+                  w.gate.front().group, Name(w.up.front().format), w.up.front().group),
+      at.NameOf(fmt::format("experts.{}.gate_proj.weight", at.shard().experts.begin)),
+      "use a checkpoint whose experts are quantised alike in each layer"};
 }
 
 /// Gate, up and down of each expert: in two stacks, or each a matrix of its own.

@@ -70,8 +70,8 @@ Result<void> CheckShards(const Checkpoint& checkpoint, const std::string& prefix
   }
   for (int part = 0; part < ple.parts; ++part) {
     const auto name = ShardName(prefix, part);
-    KV8_RETURN_IF_ERROR(
-        checkpoint.CheckWeight(name, std::array{padded_rows / ple.parts, std::int64_t{ple.head_dim()}}));
+    KV8_RETURN_IF_ERROR(checkpoint.CheckWeight(
+        name, std::array{padded_rows / ple.parts, std::int64_t{ple.head_dim()}}));
     KV8_RETURN_IF_ERROR(CheckStatedType(checkpoint, name));
   }
   const std::string beyond = ShardName(prefix, ple.parts);

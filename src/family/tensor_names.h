@@ -21,8 +21,9 @@ std::string ReleasedName(std::string_view canonical_name);
 /// How the files of the family name their tensors.
 const TensorNaming& Naming();
 
-/// The layer prefix that one of the target's ".self_attn.k_proj.weight" names votes for (or, quantised, its codes), e.g.
-/// "model.language_model.layers.", and the layer id; nullopt for every other name.
+/// The layer prefix that one of the target's ".self_attn.k_proj.weight" names votes for (or,
+/// quantised, its codes), e.g. "model.language_model.layers.", and the layer id; nullopt for every
+/// other name.
 struct LayerVote {
   std::string prefix;
   std::string layer;

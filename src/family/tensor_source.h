@@ -28,8 +28,8 @@ class TensorSource {
 
 /// The tensors of a checkpoint, which must outlive what is bound: matrices stay where it maps them,
 /// unless they are stored in another order than Weight's.
-/// Errors: those of Checkpoint::LoadWeight and TensorFiles::Get; kCorrupt for a value of a vector that is not finite, naming
-/// tensor and file.
+/// Errors: those of Checkpoint::LoadWeight and TensorFiles::Get; kCorrupt for a value of a vector
+/// that is not finite, naming tensor and file.
 class CheckpointSource final : public TensorSource {
  public:
   explicit CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
@@ -44,8 +44,8 @@ class CheckpointSource final : public TensorSource {
   const Checkpoint& checkpoint_;
 };
 
-/// Sizes alone, experts in stacks, every matrix in one format and without memory: what a model would take can be
-/// counted before there is a checkpoint. Vectors are zeros.
+/// Sizes alone, experts in stacks, every matrix in one format and without memory: what a model
+/// would take can be counted before there is a checkpoint. Vectors are zeros.
 class ShapeSource final : public TensorSource {
  public:
   explicit ShapeSource(WeightFormat format) : format_(format) {}

@@ -1,8 +1,10 @@
 """kv8 inspect and kv8 tokenize."""
 
 import ctypes
+import hashlib
 import json
 import os
+import pathlib
 import struct
 import unittest
 
@@ -29,6 +31,38 @@ class InspectTest(Kv8TestCase):
             self.assertEqual(sum(s["draft"] for s in scales), 1)
         self.assertTrue(all(s["k"] is None and s["v"] is None for s in bare))
         self.assertTrue(all(s["k"] > 0 and s["v"] > 0 for s in bound))
+
+    def test_Cli22_inspect_shows_formats_and_overlays(self):
+        out = self.succeed("inspect", MODEL, "--overlay", MODEL, "--verify", "--json").json()
+        formats = {f["owner"]: f for f in out["formats"]}
+        self.assertEqual(formats["routed experts"]["layout"], "BF16")
+        self.assertEqual(formats["routed experts"]["bits_per_weight"], 16)
+        self.assertEqual(formats["routed experts"]["weights"], 12 * 16 * 3 * 192 * 64)
+        self.assertEqual(out["disagreements"], [])
+        self.assertEqual(out["extra_tensors"], [])
+        self.assertEqual(out["overlays"], [str(MODEL)])
+        self.assertEqual(len(out["files"]), 10)
+        for entry in out["files"]:
+            content = pathlib.Path(entry["file"]).read_bytes()
+            self.assertEqual(entry["sha256"], hashlib.sha256(content).hexdigest())
+
+    def test_inspect_verify_compares_with_the_sums_beside_the_files(self):
+        model = link_model(self.directory("sums"))
+        (model / "SHA256SUMS").write_text("0" * 64 + "  model-00002-of-00005.safetensors\n")
+        failed = self.fail_with(1, "inspect", model, "--verify")
+        self.assertIn("model-00002-of-00005.safetensors: has SHA-256", failed.stderr)
+
+    def test_inspect_names_what_is_not_used(self):
+        model = link_model(self.directory("extra"))
+        index = json.loads((MODEL / "model.safetensors.index.json").read_text())
+        config = json.loads((MODEL / "config.json").read_text())
+        config["text_config"]["mtp_num_hidden_layers"] = 0
+        config["text_config"].pop("mtp", None)
+        (model / "config.json").unlink()
+        (model / "config.json").write_text(json.dumps(config))
+        extra = self.succeed("inspect", model, "--json").json()["extra_tensors"]
+        draft = [name for name in index["weight_map"] if name.startswith("mtp.")]
+        self.assertEqual(sorted(extra), sorted(draft))
 
     def test_inspect_predicts_what_the_cache_takes(self):
         told = self.succeed("inspect", MODEL, "--json").json()["bytes_per_token"]

@@ -111,6 +111,29 @@ TEST_F(SpecLineage, Scale32_TheHashIsTheTreeOfTheShards) {
   EXPECT_EQ(manifest["base_checkpoint"]["config"], TinyModel().config_fields());
 }
 
+/// The draft head of another fine-tune: K and V are made of the same bytes.
+TEST_F(SpecLineage, Ckpt11_OverlaysArePartOfTheCheckpoint) {
+  test::CopyTunedModel(dir_ / "tuned", "mtp.layers.0.mlp.gate.weight");
+  const std::vector<fs::path> once = {dir_ / "tuned"}, twice = {dir_ / "tuned", dir_ / "tuned"};
+  const Checkpoint composed = Checkpoint::Open(test::TinyModelDir(), once).value();
+  EXPECT_EQ(composed.KvWeightsSha256(), TinyModel().KvWeightsSha256());
+  EXPECT_TRUE(Refuses(LoadKvScales(composed, pack_, false), Code::kMismatch,
+                      {"SHA-256 of model.safetensors.index.json", composed.index_sha256()}));
+  std::set<std::string> indices, weights;
+  for (const auto& overlays : {std::vector<fs::path>(), once, twice}) {
+    const Checkpoint checkpoint = Checkpoint::Open(test::TinyModelDir(), overlays).value();
+    indices.insert(checkpoint.index_sha256());
+    weights.insert(LineageOf(checkpoint, {})->weights_sha256);
+  }
+  EXPECT_EQ(indices.size(), 3u);
+  EXPECT_EQ(weights.size(), 3u);
+  std::string lines;
+  for (const fs::path& part : {test::TinyModelDir(), dir_ / "tuned"}) {
+    lines += LineageOf(Checkpoint::Open(part).value(), {})->weights_sha256 + "\n";
+  }
+  EXPECT_EQ(LineageOf(composed, {})->weights_sha256, Sha256Hex(lines));
+}
+
 TEST_F(SpecLineage, Scale34_AnotherLineageRunsOnlyWhereItIsAccepted) {
   test::CopyModelWithConfig(dir_ / "other", "rms_norm_eps", 1e-5);
   const Checkpoint other = Checkpoint::Open(dir_ / "other").value();

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "checkpoint/index.h"
 #include "checkpoint/read_floats.h"
+#include "numeric/half.h"
 #include "support/golden.h"
 #include "support/or_throw.h"
 #include "support/temp_dir.h"
@@ -42,10 +43,18 @@ OwnedTensor Copy(const TensorView& view) {
   return {view.dtype, view.shape, {view.data, view.data + view.bytes()}};
 }
 
+OwnedTensor Plain(DType dtype, const std::vector<std::int64_t>& shape,
+                  const std::vector<float>& values) {
+  if (dtype == DType::kF32) return MakeTensor(dtype, shape, values);
+  std::vector<std::uint16_t> rounded;
+  for (const float value : values) rounded.push_back(EncodeBf16(value));
+  return MakeTensor(dtype, shape, rounded);
+}
+
 /// Quantises rows of a stack of experts, one matrix per projection and expert.
 class ExpertWriter {
  public:
-  ExpertWriter(const LayoutOptions& options, bool dequantised, OwnedTensors& into)
+  ExpertWriter(const LayoutOptions& options, std::optional<DType> dequantised, OwnedTensors& into)
       : options_(options), dequantised_(dequantised), into_(into) {}
 
   void Write(const std::string& name, const TensorView& stack) const {
@@ -58,34 +67,33 @@ class ExpertWriter {
     const auto size = static_cast<std::size_t>(rows * cols);
     for (std::size_t i = 0; i * size < values.size(); ++i) {
       const std::size_t expert = fused ? i / 2 : i;
-      const auto matrix =
-          Quantise(options_, std::span(values).subspan(i * size, size), rows, cols);
+      const auto matrix = Quantise(options_, std::span(values).subspan(i * size, size), rows, cols);
       whole.insert(whole.end(), matrix.values.begin(), matrix.values.end());
       if (dequantised_) continue;
       for (const auto& [leaf, tensor] : matrix.tensors) {
         into_[fmt::format("{}{}.{}.{}", prefix, expert, names[fused ? i % 2 : 0], leaf)] = tensor;
       }
     }
-    if (dequantised_) into_[name] = MakeTensor(DType::kF32, stack.shape, whole);
+    if (dequantised_) into_[name] = Plain(*dequantised_, stack.shape, whole);
   }
 
  private:
   const LayoutOptions& options_;
-  bool dequantised_;
+  std::optional<DType> dequantised_;
   OwnedTensors& into_;
 };
 
 /// A table is quantised with one scale for all its pieces: a power of two that fits them.
-void WriteTable(const std::string& name, const TensorView& piece, bool dequantised,
+void WriteTable(const std::string& name, const TensorView& piece, std::optional<DType> dequantised,
                 OwnedTensors& into) {
   constexpr float kScale = 0x1p-10f;
   std::vector<float> values = ReadFloats(piece);
   values[0] = 448 * kScale;  // so that every piece has this scale
   for (float& value : values) value = std::clamp(value, -values[0], values[0]);
-  const auto matrix = Quantise({.layout = Layout::kFp8OneScale}, values, piece.shape[0],
-                               piece.shape[1]);
+  const auto matrix =
+      Quantise({.layout = Layout::kFp8OneScale}, values, piece.shape[0], piece.shape[1]);
   if (dequantised) {
-    into[name] = MakeTensor(DType::kF32, piece.shape, matrix.values);
+    into[name] = Plain(*dequantised, piece.shape, matrix.values);
     return;
   }
   into[name] = matrix.tensors.at("weight");
@@ -138,9 +146,9 @@ void WriteQuantisedVariant(const std::filesystem::path& dir, const QuantisedVari
 }
 
 Json ConfigOf(const LayoutOptions& experts) {
-  const Json rest = {"*linear_attn*", "*self_attn*", "*hyper_connection*", "*shared_expert*",
-                     "*mlp.gate",     "*.ple.*",     "mtp.*",              "lm_head",
-                     "*embed_tokens"};
+  const Json rest = {"*linear_attn*",   "*self_attn*", "*hyper_connection*",
+                     "*shared_expert*", "*mlp.gate",   "*.ple.*",
+                     "mtp.*",           "lm_head",     "*embed_tokens"};
   const auto compressed = [&](const char* format, Json weights) {
     return Json{{"quant_method", "compressed-tensors"},
                 {"format", format},

@@ -15,8 +15,8 @@ struct QuantisedVariant {
   std::optional<LayoutOptions> draft;    // of the draft head
   bool fp8_tables = false;
   Json quantization_config;  // null: none
-  /// The same values without a layout: experts fused, all in FP32.
-  bool dequantised = false;
+  /// The same values without a layout, in FP32 or rounded to BF16: experts fused.
+  std::optional<DType> dequantised;
   /// What a test breaks: tensors by the names in the file, and config.json.
   std::function<void(OwnedTensors&, Json&)> change;
 };

@@ -15,8 +15,8 @@ constexpr std::array<float, 8> kE2M1 = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
 /// E4M3 by its definition.
 float E4m3Value(int code) {
   const int exponent = code >> 3 & 15, fraction = code & 7;
-  const double size = exponent == 0 ? std::ldexp(fraction, -9)
-                                    : std::ldexp(8 + fraction, exponent - 10);
+  const double size =
+      exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
   return static_cast<float>((code & 0x80) != 0 ? -size : size);
 }
 
@@ -83,7 +83,8 @@ struct Input {
   float Peak(std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) const {
     float peak = 0;
     for (std::int64_t r = r0; r < std::min(r1, rows); ++r) {
-      for (std::int64_t c = c0; c < std::min(c1, cols); ++c) peak = std::max(peak, std::abs(at(r, c)));
+      for (std::int64_t c = c0; c < std::min(c1, cols); ++c)
+        peak = std::max(peak, std::abs(at(r, c)));
     }
     return peak;
   }
@@ -102,10 +103,10 @@ QuantisedMatrix Fp8(const LayoutOptions& options, const Input& in) {
   QuantisedMatrix out;
   std::vector<std::uint8_t> codes;
   for (std::int64_t i = 0; i < in.rows * in.cols; ++i) {
-    const float scale = read[static_cast<std::size_t>(i / in.cols / side * across +
-                                                      i % in.cols / side)];
-    codes.push_back(static_cast<std::uint8_t>(
-        NearestE4m3(in.values[static_cast<std::size_t>(i)] / scale)));
+    const float scale =
+        read[static_cast<std::size_t>(i / in.cols / side * across + i % in.cols / side)];
+    codes.push_back(
+        static_cast<std::uint8_t>(NearestE4m3(in.values[static_cast<std::size_t>(i)] / scale)));
     out.values.push_back(E4m3Value(codes.back()) * scale);
   }
   out.tensors["weight"] = MakeTensor(DType::kF8E4M3, {in.rows, in.cols}, codes);
@@ -127,8 +128,8 @@ QuantisedMatrix Nvfp4(const LayoutOptions& options, const Input& in) {
   for (std::int64_t r = 0; r < in.rows; ++r) {
     for (std::int64_t c = 0; c < in.cols; ++c) {
       if (c % 16 == 0) {
-        scales.push_back(static_cast<std::uint8_t>(
-            NearestE4m3(in.Peak(r, r + 1, c, c + 16) / 6 / global)));
+        scales.push_back(
+            static_cast<std::uint8_t>(NearestE4m3(in.Peak(r, r + 1, c, c + 16) / 6 / global)));
       }
       const float scale = E4m3Value(scales.back());
       const int code = scale == 0 ? 0 : NearestE2m1(in.at(r, c) / (scale * global));
@@ -176,8 +177,8 @@ Int4 QuantiseInt4(const LayoutOptions& options, const Input& in, bool zero_point
         out.zeros.push_back(std::clamp(zero, 1, 15));
       }
       const float scale = out.wide.back();
-      const int code = std::clamp(
-          static_cast<int>(std::lround(in.at(r, c) / scale)) + out.zeros.back(), 0, 15);
+      const int code =
+          std::clamp(static_cast<int>(std::lround(in.at(r, c) / scale)) + out.zeros.back(), 0, 15);
       out.codes.push_back(code);
       out.values.push_back(static_cast<float>(code - out.zeros.back()) * scale);
     }

@@ -1,5 +1,5 @@
-// Matrices stored in each quantised layout, and what they mean, computed from the whole numbers that
-// were stored and not by the product's own decoding.
+// Matrices stored in each quantised layout, and what they mean, computed from the whole numbers
+// that were stored and not by the product's own decoding.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "tensor/weight_row.h"
 #include "tensor/tensor_view.h"
 #include "tensor/weight.h"
+#include "tensor/weight_row.h"
 
 namespace kv8::reference {
 

@@ -39,7 +39,8 @@ TEST(ModulePattern, MatchesAsThePythonsDo) {
 }
 
 TEST(ModulePattern, OtherExpressionsAreNotEvaluated) {
-  for (const char* text : {"re:a|b", "re:(a)", "re:[ab]", "re:a+", "re:a*", "re:a{2}", "re:\\d", "a[bc]"}) {
+  for (const char* text :
+       {"re:a|b", "re:(a)", "re:[ab]", "re:a+", "re:a*", "re:a{2}", "re:\\d", "a[bc]"}) {
     EXPECT_FALSE(ModulePattern::Parse(text)) << text;
   }
 }

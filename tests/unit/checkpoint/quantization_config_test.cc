@@ -21,7 +21,7 @@ QuantizationClaim ClaimOf(const QuantizationConfig& config, std::string_view mod
 }
 
 /// What llm-compressor writes beside a checkpoint whose K/V cache alone is quantised.
-TEST(QuantizationConfig, OneOfTheCacheAloneClaimsNothingAndIsReported) {
+TEST(QuantizationConfig, Ckpt9_OneOfTheCacheAloneClaimsNothingAndIsReported) {
   const QuantizationConfig config = Parsed(R"({
     "config_groups": {}, "format": "dense", "global_compression_ratio": null, "ignore": ["lm_head"],
     "kv_cache_scheme": {"dynamic": false, "num_bits": 8, "strategy": "tensor", "type": "float"},
@@ -47,11 +47,12 @@ TEST(QuantizationConfig, ModelOpt) {
 
 TEST(QuantizationConfig, ModelOptLayersByNameComeBeforeWhatIsIgnored) {
   for (const char* algorithm : {"FP8_PB_WO", "FP8_BLOCK_SCALES"}) {
-    const Json json = {{"quant_algo", "MIXED_PRECISION"},
-                       {"exclude_modules", {"mtp.*"}},
-                       {"quantized_layers",
-                        {{"mtp.layers.0.mlp.experts", {{"quant_algo", algorithm}, {"group_size", 128}}},
-                         {"a.mlp.experts", {{"quant_algo", "NVFP4"}, {"group_size", 16}}}}}};
+    const Json json = {
+        {"quant_algo", "MIXED_PRECISION"},
+        {"exclude_modules", {"mtp.*"}},
+        {"quantized_layers",
+         {{"mtp.layers.0.mlp.experts", {{"quant_algo", algorithm}, {"group_size", 128}}},
+          {"a.mlp.experts", {{"quant_algo", "NVFP4"}, {"group_size", 16}}}}}};
     const auto config = QuantizationConfig::Parse(json, "c").value();
     const auto draft = ClaimOf(config, "mtp.layers.0.mlp.experts.2.up_proj");
     ASSERT_NE(draft.scheme, nullptr);
@@ -84,7 +85,7 @@ TEST(QuantizationConfig, Fp8Blocks) {
   EXPECT_EQ(ClaimOf(config, "lm_head").scheme, nullptr);
 }
 
-TEST(QuantizationConfig, WhatGptqZerosHold) {
+TEST(QuantizationConfig, Ckpt7_WhatGptqZerosHold) {
   const auto zeros = [](const char* method, const char* key, const char* format) {
     const Json json = {{"quant_method", method}, {"bits", 4}, {"group_size", 128}, {key, format}};
     return QuantizationConfig::Parse(json, "c").value().gptq_zeros();
@@ -103,31 +104,36 @@ struct Refused {
 };
 
 TEST(QuantizationConfig, RefusesWhatItDoesNotReadByName) {
-  for (const auto& [config, named] : {
-           Refused{R"("fp8")", "is \"fp8\""},
-           Refused{R"({"quant_method": "mxfp4"})", "quant_method is \"mxfp4\""},
-           Refused{R"({"quant_method": "exl3"})", "quant_method is \"exl3\""},
-           Refused{R"({"quant_method": "bitsandbytes"})", "quant_method is"},
-           Refused{R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})", "quant_algo is \"MXFP8\""},
-           Refused{R"({"quant_algo": "MIXED_PRECISION", "quantized_layers": {"x": {"quant_algo": "INT8"}}})",
-                   "quantized_layers: x: quant_algo is \"INT8\""},
-           Refused{R"({"quant_algo": "NVFP4", "quantized_layers": []})", "quantized_layers is"},
-           Refused{R"({"quant_method": "fp8", "weight_block_size": [64, 128]})", "[64,128]"},
-           Refused{R"({"quant_method": "fp8", "fmt": "e5m2"})", "fmt is"},
-           Refused{R"({"quant_method": "gptq", "bits": 3})", "bits is 3"},
-           Refused{R"({"quant_method": "gptq", "bits": 4, "desc_act": true})", "act-order"},
-           Refused{R"({"quant_method": "gptq", "checkpoint_format": "marlin"})", "checkpoint_format"},
-           Refused{R"({"quant_method": "auto-round"})", "packing_format"},
-           Refused{R"({"quant_method": "awq", "version": "gemv"})", "version is"},
-           Refused{R"({"quant_method": "auto-round", "packing_format": "auto_round:auto_gptq",
-                       "extra_config": {"x": {"bits": 8}}})", "extra_config: x: bits is 8"},
-           Refused{R"({"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"})",
-                   "MXFP4"},
-           Refused{R"({"sparsity_config": {"format": "dense"}})", "sparsity_config"},
-           Refused{R"({"transform_config": {"x": 1}})", "transform_config"},
-           Refused{R"({"config_groups": {"g": 1}})", "config_groups: g is 1"},
-           Refused{R"({"ignore": "lm_head"})", "ignore is \"lm_head\""},
-       }) {
+  for (
+      const auto& [config, named] : {
+          Refused{R"("fp8")", "is \"fp8\""},
+          Refused{R"({"quant_method": "mxfp4"})", "quant_method is \"mxfp4\""},
+          Refused{R"({"quant_method": "exl3"})", "quant_method is \"exl3\""},
+          Refused{R"({"quant_method": "bitsandbytes"})", "quant_method is"},
+          Refused{R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})",
+                  "quant_algo is \"MXFP8\""},
+          Refused{
+              R"({"quant_algo": "MIXED_PRECISION", "quantized_layers": {"x": {"quant_algo": "INT8"}}})",
+              "quantized_layers: x: quant_algo is \"INT8\""},
+          Refused{R"({"quant_algo": "NVFP4", "quantized_layers": []})", "quantized_layers is"},
+          Refused{R"({"quant_method": "fp8", "weight_block_size": [64, 128]})", "[64,128]"},
+          Refused{R"({"quant_method": "fp8", "fmt": "e5m2"})", "fmt is"},
+          Refused{R"({"quant_method": "gptq", "bits": 3})", "bits is 3"},
+          Refused{R"({"quant_method": "gptq", "bits": 4, "desc_act": true})", "act-order"},
+          Refused{R"({"quant_method": "gptq", "checkpoint_format": "marlin"})",
+                  "checkpoint_format"},
+          Refused{R"({"quant_method": "auto-round"})", "packing_format"},
+          Refused{R"({"quant_method": "awq", "version": "gemv"})", "version is"},
+          Refused{R"({"quant_method": "auto-round", "packing_format": "auto_round:auto_gptq",
+                       "extra_config": {"x": {"bits": 8}}})",
+                  "extra_config: x: bits is 8"},
+          Refused{R"({"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"})",
+                  "MXFP4"},
+          Refused{R"({"sparsity_config": {"format": "dense"}})", "sparsity_config"},
+          Refused{R"({"transform_config": {"x": 1}})", "transform_config"},
+          Refused{R"({"config_groups": {"g": 1}})", "config_groups: g is 1"},
+          Refused{R"({"ignore": "lm_head"})", "ignore is \"lm_head\""},
+      }) {
     const auto parsed = QuantizationConfig::Parse(Json::parse(config), "c");
     ASSERT_FALSE(parsed.ok()) << config;
     EXPECT_EQ(parsed.error().code, Code::kUnsupported) << config;

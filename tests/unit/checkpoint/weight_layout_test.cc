@@ -89,7 +89,7 @@ std::vector<Stored> StoredCases() {
   return cases;
 }
 
-TEST(WeightLayout, ValuesAreThoseThatWereStored) {
+TEST(WeightLayout, Ckpt1_ValuesAreThoseThatWereStored) {
   for (const Stored& c : StoredCases()) {
     SCOPED_TRACE(fmt::format("layout {} group {} zero points {} scales {}",
                              static_cast<int>(c.options.layout), c.options.group,
@@ -157,14 +157,14 @@ OwnedTensors With(OwnedTensors tensors, const std::string& leaf, test::OwnedTens
   return tensors;
 }
 
-TEST(WeightLayout, Fp8IsNeverPlain) {
+TEST(WeightLayout, Ckpt2_Fp8IsNeverPlain) {
   for (const Layout layout : {Layout::kFp8Blocks, Layout::kFp8OneScale}) {
     const OwnedTensors tensors = Tensors({layout});
     ExpectRefused({{"weight", tensors.at("weight")}}, "weight", "F8_E4M3, but its weight_scale");
   }
 }
 
-TEST(WeightLayout, PartsThatAreMissingOrHaveNoPlace) {
+TEST(WeightLayout, Ckpt3_PartsThatAreMissingOrHaveNoPlace) {
   using enum Layout;
   ExpectRefused(Without(Tensors({kModelOptNvfp4}), "weight_scale_2"), "weight", "weight_scale_2");
   ExpectRefused(Without(Tensors({kModelOptNvfp4}), "weight_scale"), "weight", "weight_scale");
@@ -186,7 +186,7 @@ TEST(WeightLayout, PartsThatAreMissingOrHaveNoPlace) {
                 "no place beside");
 }
 
-TEST(WeightLayout, ForeignFormatsAreRefusedByName) {
+TEST(WeightLayout, Ckpt4_ForeignFormatsAreRefusedByName) {
   const OwnedTensors nvfp4 = Tensors({Layout::kModelOptNvfp4});
   const auto exponents = MakeTensor<std::uint8_t>(DType::kU8, {1}, {127});
   auto e8m0 = exponents;
@@ -208,7 +208,7 @@ TEST(WeightLayout, ForeignFormatsAreRefusedByName) {
   }
 }
 
-TEST(WeightLayout, ActOrderIsRefusedAndTheTrivialOrderIsNot) {
+TEST(WeightLayout, Ckpt4_ActOrderIsRefusedAndTheTrivialOrderIsNot) {
   const OwnedTensors gptq = Tensors({Layout::kGptqV2, 32});
   std::vector<std::int32_t> order(64);
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i / 32);
@@ -222,13 +222,13 @@ TEST(WeightLayout, ActOrderIsRefusedAndTheTrivialOrderIsNot) {
 }
 
 /// 15 is 16 to some readers and, where a program subtracted from 0, 0 to others.
-TEST(WeightLayout, AGptqZeroPointThatOverflowsIsRefused) {
+TEST(WeightLayout, Ckpt7_AGptqZeroPointThatOverflowsIsRefused) {
   OwnedTensors gptq = Tensors({Layout::kGptq, 32});
   gptq["qzeros"].bytes[0] = std::byte{0x0F};
   ExpectRefused(gptq, "qzeros", "programs differ", GptqZeros::kLessOne);
 }
 
-TEST(WeightLayout, ShapesThatContradictEachOther) {
+TEST(WeightLayout, Ckpt3_ShapesThatContradictEachOther) {
   using enum Layout;
   const auto reshaped = [](OwnedTensors tensors, const std::string& leaf,
                            std::vector<std::int64_t> shape) {
@@ -254,7 +254,7 @@ TEST(WeightLayout, ShapesThatContradictEachOther) {
   ExpectRefused(With(Tensors({kFp8OneScale}), "weight_scale", two), "weight_scale", "[] or [1]");
 }
 
-TEST(WeightLayout, ScalesOfAMatrixAreNumbersAboveZero) {
+TEST(WeightLayout, Ckpt5_ScalesOfAMatrixAreNumbersAboveZero) {
   using enum Layout;
   for (const float bad : {0.0f, -1.0f, std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {

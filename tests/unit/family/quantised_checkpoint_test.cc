@@ -25,8 +25,7 @@ using test::QuantisedVariant;
 using testing::HasSubstr;
 
 constexpr const char* kExpert = "model.language_model.layers.2.mlp.experts.5.";
-constexpr const char* kTable =
-    "model.language_model.layers.1.ple.ple_embedding.ngram_embedding.";
+constexpr const char* kTable = "model.language_model.layers.1.ple.ple_embedding.ngram_embedding.";
 
 std::vector<LayoutOptions> Layouts() {
   using enum Layout;
@@ -95,7 +94,7 @@ Model Bind(const Checkpoint& checkpoint) {
   return BindModel(checkpoint.config(), CheckpointSource(checkpoint)).value();
 }
 
-TEST_F(QuantisedCheckpoint, BindsWhatWasStored) {
+TEST_F(QuantisedCheckpoint, Ckpt1_BindsWhatWasStored) {
   int i = 0;
   for (const LayoutOptions& layout : Layouts()) {
     SCOPED_TRACE(static_cast<int>(layout.layout));
@@ -103,9 +102,8 @@ TEST_F(QuantisedCheckpoint, BindsWhatWasStored) {
     variant.fp8_tables = ++i % 2 == 0;
     const auto packed = Checkpoint::Open(Write("packed" + std::to_string(i), variant));
     ASSERT_TRUE(packed.ok()) << packed.error().ToString();
-    variant.dequantised = true;
-    const Checkpoint plain =
-        Checkpoint::Open(Write("plain" + std::to_string(i), variant)).value();
+    variant.dequantised = DType::kF32;
+    const Checkpoint plain = Checkpoint::Open(Write("plain" + std::to_string(i), variant)).value();
     const Model bound = Bind(*packed);
     EXPECT_EQ(Values(bound), Values(Bind(plain)));
     EXPECT_FALSE(IsPlain(bound.weights.layers[0].moe.gate[0].format));
@@ -131,7 +129,7 @@ QuantisedVariant MixedPrecision(const char* algorithm) {
   return variant;
 }
 
-TEST_F(QuantisedCheckpoint, MixedPrecisionReportsItsDisagreements) {
+TEST_F(QuantisedCheckpoint, Ckpt8_MixedPrecisionReportsItsDisagreements) {
   for (const char* algorithm : {"FP8_PB_WO", "FP8_BLOCK_SCALES"}) {
     const Checkpoint checkpoint =
         Checkpoint::Open(Write(algorithm, MixedPrecision(algorithm))).value();
@@ -139,7 +137,8 @@ TEST_F(QuantisedCheckpoint, MixedPrecisionReportsItsDisagreements) {
     EXPECT_EQ(model.weights.mtp->layer.moe.gate[0].format, WeightFormat::kFp8);
     ASSERT_EQ(checkpoint.disagreements().size(), 2u);
     EXPECT_THAT(checkpoint.disagreements()[0], HasSubstr("--kv-cache-dtype"));
-    EXPECT_THAT(checkpoint.disagreements()[1], HasSubstr("ignore holds the n-gram table, which is FP8"));
+    EXPECT_THAT(checkpoint.disagreements()[1],
+                HasSubstr("ignore holds the n-gram table, which is FP8"));
   }
 }
 
@@ -149,13 +148,12 @@ TEST_F(QuantisedCheckpoint, TheProducersFileDescribesToo) {
   const auto dir = Write("beside", variant);
   test::WriteFile(dir / "hf_quant_config.json", DumpJson({{"quantization", quantization}}));
   EXPECT_EQ(Checkpoint::Open(dir).value().disagreements().size(), 2u);
-  test::WriteFile(dir / "hf_quant_config.json",
-                  R"({"quantization": {"quant_algo": "FP8_PB_WO"}})");
+  test::WriteFile(dir / "hf_quant_config.json", R"({"quantization": {"quant_algo": "FP8_PB_WO"}})");
   EXPECT_THAT(Checkpoint::Open(dir).error().what,
               HasSubstr("hf_quant_config.json: quantization: quant_algo is \"FP8_PB_WO\""));
 }
 
-TEST_F(QuantisedCheckpoint, ConfigurationsThatContradictTheTensors) {
+TEST_F(QuantisedCheckpoint, Ckpt8_ConfigurationsThatContradictTheTensors) {
   QuantisedVariant variant = ExpertsIn({Layout::kCompressedInt4, 32, true});
   Json& weights = variant.quantization_config["config_groups"]["group_0"]["weights"];
   weights["group_size"] = 64;
@@ -179,7 +177,7 @@ TEST_F(QuantisedCheckpoint, ConfigurationsThatContradictTheTensors) {
 }
 
 /// Tensors of experts that are not all alike.
-TEST_F(QuantisedCheckpoint, ExpertsThatAreHalfQuantised) {
+TEST_F(QuantisedCheckpoint, Ckpt6_ExpertsThatAreHalfQuantised) {
   QuantisedVariant variant = ExpertsIn({Layout::kModelOptNvfp4});
   variant.change = [](OwnedTensors& tensors, Json&) {
     for (const char* leaf : {"weight", "weight_scale", "weight_scale_2", "input_scale"}) {
@@ -192,7 +190,8 @@ TEST_F(QuantisedCheckpoint, ExpertsThatAreHalfQuantised) {
                 "is BF16 in groups of 0, expert 0's NVFP4");
   variant.change = [](OwnedTensors& tensors, Json&) {
     for (const auto& [leaf, tensor] :
-         test::Quantise({Layout::kCompressedNvfp4}, std::vector<float>(64 * 192), 64, 192).tensors) {
+         test::Quantise({Layout::kCompressedNvfp4}, std::vector<float>(64 * 192), 64, 192)
+             .tensors) {
       tensors["model.language_model.layers.2.mlp.experts.0.gate_proj." + leaf] = tensor;
     }
   };
@@ -209,7 +208,7 @@ TEST_F(QuantisedCheckpoint, ExpertsThatAreHalfQuantised) {
 }
 
 /// Gate and up may have global scales of their own: each multiplies its own sums.
-TEST_F(QuantisedCheckpoint, GateAndUpKeepTheirGlobalScales) {
+TEST_F(QuantisedCheckpoint, Ckpt6_GateAndUpKeepTheirGlobalScales) {
   QuantisedVariant variant = ExpertsIn({Layout::kModelOptNvfp4});
   variant.change = [](OwnedTensors& tensors, Json&) {
     tensors[std::string(kExpert) + "up_proj.weight_scale_2"] =
@@ -221,7 +220,7 @@ TEST_F(QuantisedCheckpoint, GateAndUpKeepTheirGlobalScales) {
   EXPECT_NE(model.weights.layers[2].moe.gate[5].global_scale, 0.125f);
 }
 
-TEST_F(QuantisedCheckpoint, ScalesThatAreNoNumbers) {
+TEST_F(QuantisedCheckpoint, Ckpt5_ScalesThatAreNoNumbers) {
   const auto with = [](const LayoutOptions& layout, const char* leaf, auto value) {
     QuantisedVariant variant = ExpertsIn(layout);
     variant.change = [leaf, value](OwnedTensors& tensors, Json&) {
@@ -247,7 +246,7 @@ TEST_F(QuantisedCheckpoint, ScalesThatAreNoNumbers) {
                 "NaN or infinite");
 }
 
-TEST_F(QuantisedCheckpoint, TablesAreWhatTheirTensorsSay) {
+TEST_F(QuantisedCheckpoint, Ckpt8_TablesAreWhatTheirTensorsSay) {
   QuantisedVariant variant;
   variant.fp8_tables = true;
   variant.change = [](OwnedTensors& tensors, Json&) {
@@ -264,7 +263,7 @@ TEST_F(QuantisedCheckpoint, TablesAreWhatTheirTensorsSay) {
   EXPECT_TRUE(Try(variant).ok());
 }
 
-TEST_F(QuantisedCheckpoint, OverlaysReplaceExpertsTablesAndDraft) {
+TEST_F(QuantisedCheckpoint, Ckpt10_OverlaysReplaceExpertsTablesAndDraft) {
   const auto base = Write("base", ExpertsIn({Layout::kCompressedInt4, 32, true}));
   QuantisedVariant other = ExpertsIn({Layout::kModelOptNvfp4});
   other.fp8_tables = true;
@@ -299,7 +298,7 @@ TEST_F(QuantisedCheckpoint, OverlaysReplaceExpertsTablesAndDraft) {
   EXPECT_NE(composed->index_sha256(), Checkpoint::Open(base)->index_sha256());
 }
 
-TEST_F(QuantisedCheckpoint, OverlaysOfAnotherModelAreRefused) {
+TEST_F(QuantisedCheckpoint, Ckpt10_OverlaysOfAnotherModelAreRefused) {
   QuantisedVariant other = ExpertsIn({Layout::kModelOptNvfp4});
   other.change = [](OwnedTensors&, Json& config) { config["text_config"]["rms_norm_eps"] = 1e-5; };
   const auto different = Checkpoint::Open(test::BundledModel(), std::vector{Write("a", other)});
@@ -314,7 +313,8 @@ TEST_F(QuantisedCheckpoint, OverlaysOfAnotherModelAreRefused) {
   std::filesystem::remove(part / "config.json");
   const auto tried = Try(QuantisedVariant(), {part});
   ASSERT_FALSE(tried.ok());
-  EXPECT_THAT(tried.error().ToString(), HasSubstr("no tensor model.layers.0.mlp.experts.7.gate_proj"));
+  EXPECT_THAT(tried.error().ToString(),
+              HasSubstr("no tensor model.layers.0.mlp.experts.7.gate_proj"));
   std::filesystem::create_directory(dir_ / "empty");
   const auto empty = Checkpoint::Open(test::BundledModel(), std::vector{dir_ / "empty"});
   ASSERT_FALSE(empty.ok());

@@ -7,9 +7,9 @@
 
 #include "ops/cpu/reference.h"
 #include "ops/cpu/simd.h"
-#include "tensor/weight_row.h"
 #include "support/op_scratch.h"
 #include "support/tolerance.h"
+#include "tensor/weight_row.h"
 #include "unit/ops/dense_operands.h"
 #include "unit/ops/quantised_weight.h"
 #include "unit/ops/simd_targets_test_util.h"
