@@ -137,7 +137,7 @@ Json ToJson(const std::vector<LayerScales>& layers) {
 struct Inspection {
   const Checkpoint& checkpoint;
   std::optional<KvScales> scales;
-  std::vector<StoredFormat> formats;
+  std::vector<FormatTotals> formats;
   std::vector<std::string> extra;
   std::optional<std::vector<FileSum>> sums;
   bool checked_finite = false;
@@ -202,7 +202,7 @@ std::string FormatText(const Inspection& shown) {
   std::string out = fmt::format("quantisation: {}\n", QuantisationText(shown.formats));
   out += fmt::format("  {:<26}{:<28}{:>6}{:>10}{:>17}{:>8}\n", "matrices of", "layout", "group",
                      "count", "bytes", "bits");
-  for (const StoredFormat& format : shown.formats) {
+  for (const FormatTotals& format : shown.formats) {
     out += fmt::format("  {:<26}{:<28}{:>6}{:>10}{:>17}{:>8.2f}\n", format.owner, format.layout,
                        format.group > 0 ? std::to_string(format.group) : "-", format.matrices,
                        format.bytes, format.bits_per_weight());

@@ -65,14 +65,14 @@ bool IsUsedOtherwise(const Checkpoint& checkpoint, const std::string& name) {
 
 }  // namespace
 
-double StoredFormat::bits_per_weight() const {
+double FormatTotals::bits_per_weight() const {
   return weights == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(weights);
 }
 
 TensorTotals TotalsOf(const Checkpoint& checkpoint) {
   TensorTotals out;
   for (const auto& [name, view] : checkpoint.tensors()) {
-    for (TensorGroup* group : {&out.by_dtype[std::string(Name(view.dtype))],
+    for (TensorCount* group : {&out.by_dtype[std::string(Name(view.dtype))],
                                &out.by_owner[std::string(ShownOwner(name))], &out.all}) {
       ++group->count;
       group->bytes += view.bytes();
@@ -81,11 +81,11 @@ TensorTotals TotalsOf(const Checkpoint& checkpoint) {
   return out;
 }
 
-std::vector<StoredFormat> FormatsOf(const Checkpoint& checkpoint) {
-  std::map<std::tuple<std::string_view, std::string_view, int>, StoredFormat> found;
+std::vector<FormatTotals> FormatsOf(const Checkpoint& checkpoint) {
+  std::map<std::tuple<std::string_view, std::string_view, int>, FormatTotals> found;
   const auto add = [&](const std::string& name, std::string_view layout, int group,
                        std::int64_t weights, std::int64_t bytes) {
-    StoredFormat& format = found[{ShownOwner(name), layout, group}];
+    FormatTotals& format = found[{ShownOwner(name), layout, group}];
     format.owner = ShownOwner(name);
     format.layout = layout;
     format.group = group;
@@ -104,14 +104,14 @@ std::vector<StoredFormat> FormatsOf(const Checkpoint& checkpoint) {
     if (IsWeightPart(LeafOf(name)) || view.shape.size() < 3) continue;
     add(name, Name(view.dtype), 0, view.elements(), view.bytes());
   }
-  std::vector<StoredFormat> formats;
+  std::vector<FormatTotals> formats;
   for (auto& [key, format] : found) formats.push_back(std::move(format));
   return formats;
 }
 
-std::string QuantisationText(const std::vector<StoredFormat>& formats) {
+std::string QuantisationText(const std::vector<FormatTotals>& formats) {
   std::set<std::string> layouts;
-  for (const StoredFormat& format : formats) {
+  for (const FormatTotals& format : formats) {
     if (format.layout != "BF16" && format.layout != "F16" && format.layout != "F32") {
       layouts.insert(format.layout);
     }
@@ -158,7 +158,7 @@ Result<std::vector<FileSum>> VerifyFiles(const Checkpoint& checkpoint) {
   return sums;
 }
 
-Json ToJson(const TensorGroups& groups) {
+Json ToJson(const TensorCounts& groups) {
   Json out = Json::object();
   for (const auto& [name, group] : groups) {
     out[name] = {{"count", group.count}, {"bytes", group.bytes}};
@@ -166,9 +166,9 @@ Json ToJson(const TensorGroups& groups) {
   return out;
 }
 
-Json ToJson(const std::vector<StoredFormat>& formats) {
+Json ToJson(const std::vector<FormatTotals>& formats) {
   Json out = Json::array();
-  for (const StoredFormat& format : formats) {
+  for (const FormatTotals& format : formats) {
     out.push_back({{"owner", format.owner},
                    {"layout", format.layout},
                    {"group", format.group},

@@ -13,22 +13,22 @@
 
 namespace kv8 {
 
-struct TensorGroup {
+struct TensorCount {
   std::int64_t count = 0;
   std::int64_t bytes = 0;
 };
-using TensorGroups = std::map<std::string, TensorGroup, std::less<>>;
+using TensorCounts = std::map<std::string, TensorCount, std::less<>>;
 
 struct TensorTotals {
-  TensorGroups by_dtype;
-  TensorGroups by_owner;
-  TensorGroup all;
+  TensorCounts by_dtype;
+  TensorCounts by_owner;
+  TensorCount all;
 };
 
 TensorTotals TotalsOf(const Checkpoint& checkpoint);
 
 /// Matrices of one owner and layout.
-struct StoredFormat {
+struct FormatTotals {
   std::string owner;
   std::string layout;  // "BF16", "ModelOpt NVFP4"
   int group = 0;       // columns that share a scale
@@ -40,10 +40,10 @@ struct StoredFormat {
 };
 
 /// Every matrix, stacks of experts too.
-std::vector<StoredFormat> FormatsOf(const Checkpoint& checkpoint);
+std::vector<FormatTotals> FormatsOf(const Checkpoint& checkpoint);
 
 /// "none", or the layouts but plain ones: "FP8 with one scale, ModelOpt NVFP4".
-std::string QuantisationText(const std::vector<StoredFormat>& formats);
+std::string QuantisationText(const std::vector<FormatTotals>& formats);
 
 /// What binding the model would ask for and not find, and what it would not ask for.
 struct TensorGaps {
@@ -62,8 +62,8 @@ struct FileSum {
 /// Reads every shard. Errors: kMismatch for one that differs from the SHA256SUMS beside it; kIo.
 Result<std::vector<FileSum>> VerifyFiles(const Checkpoint& checkpoint);
 
-Json ToJson(const TensorGroups& groups);
-Json ToJson(const std::vector<StoredFormat>& formats);
+Json ToJson(const TensorCounts& groups);
+Json ToJson(const std::vector<FormatTotals>& formats);
 Json ToJson(const std::vector<FileSum>& sums);
 
 }  // namespace kv8

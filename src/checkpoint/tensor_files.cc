@@ -32,7 +32,7 @@ Result<std::set<std::string>> UnindexedFiles(const fs::path& dir, bool overlay) 
     if (it->path().extension() == ".safetensors") names.insert(it->path().filename().string());
   }
   if (error) return SystemError(dir, "list", error.value());
-  if (!overlay) names.insert(kSingleFile);
+  if (!overlay) names.emplace(kSingleFile);
   if (!names.empty()) return names;
   return Error{Code::kNotFound, "holds no safetensors file", dir.string(),
                "name a directory with tensors that replace others"};

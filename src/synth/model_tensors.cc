@@ -14,13 +14,14 @@ namespace {
 /// Notes what the binding of a model asks for, so that no second list of tensors can differ.
 class RecordingSource final : public TensorSource {
  public:
-  Result<Weight> Matrix(const std::string& name,
-                        std::span<const std::int64_t> shape) const override {
+  bool Has(const std::string& name) const override { return sizes_.Has(name); }
+  Result<Weight> Matrix(const std::string& name, std::span<const std::int64_t> shape,
+                        WeightCopies& copies) const override {
     const TensorRole role = name.find(".ngram_embedding.") != name.npos ? TensorRole::kTable
                             : shape.size() == 3                         ? TensorRole::kExperts
                                                                         : TensorRole::kMatrix;
     Note(name, shape, role);
-    return sizes_.Matrix(name, shape);
+    return sizes_.Matrix(name, shape, copies);
   }
   Result<std::vector<float>> Vector(const std::string& name,
                                     std::span<const std::int64_t> shape) const override {
