@@ -8,7 +8,7 @@ import pathlib
 import struct
 import unittest
 
-from kv8_cli import MODEL, QSA_LAYERS, REPO, Kv8TestCase, calibrated, link_model
+from kv8_cli import CORPUS, MODEL, QSA_LAYERS, REPO, Kv8TestCase, calibrated, link_model
 
 
 class InspectTest(Kv8TestCase):
@@ -46,14 +46,30 @@ class InspectTest(Kv8TestCase):
             content = pathlib.Path(entry["file"]).read_bytes()
             self.assertEqual(entry["sha256"], hashlib.sha256(content).hexdigest())
 
+    def test_overlays_are_taken_by_every_command_that_opens_a_model(self):
+        overlay = self.dir / "draft"
+        overlay.mkdir()
+        shard = "model-00005-of-00005.safetensors"
+        (overlay / shard).symlink_to(MODEL / shard)
+        model = ("--model", MODEL, "--overlay", overlay)
+        report, pack = self.dir / "report.json", self.dir / "pack"
+        self.succeed("calibrate", *model, "--corpus", CORPUS, "--max-tokens", 500, "--output", report)
+        self.succeed("pack", *model, "--report", report, "--output-dir", pack)
+        run = ("--token-ids", self.ids(1, 2, 3), "--kv-cache-dtype", "fp8_e4m3", "--scale-pack", pack)
+        self.succeed("score", *model, *run)
+        self.succeed("generate", *model, *run, "--max-tokens", 2)
+        # The pack is for all parts.
+        self.refuse("generate", "--model", MODEL, *run, "--max-tokens", 2,
+                    naming=["for another checkpoint", "SHA-256 of model.safetensors.index.json"])
+
     def test_inspect_verify_compares_with_the_sums_beside_the_files(self):
-        model = link_model(self.directory("sums"))
+        model = link_model(self.dir / "sums")
         (model / "SHA256SUMS").write_text("0" * 64 + "  model-00002-of-00005.safetensors\n")
-        failed = self.fail_with(1, "inspect", model, "--verify")
-        self.assertIn("model-00002-of-00005.safetensors: has SHA-256", failed.stderr)
+        naming = ["model-00002-of-00005.safetensors: has SHA-256"]
+        self.refuse("inspect", model, "--verify", naming=naming)
 
     def test_inspect_names_what_is_not_used(self):
-        model = link_model(self.directory("extra"))
+        model = link_model(self.dir / "extra")
         index = json.loads((MODEL / "model.safetensors.index.json").read_text())
         config = json.loads((MODEL / "config.json").read_text())
         config["text_config"]["mtp_num_hidden_layers"] = 0

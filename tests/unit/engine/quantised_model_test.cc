@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdio>
 #include <fstream>
 #include <numeric>
 
@@ -65,6 +65,7 @@ void CompareNll(const std::vector<std::vector<TokenId>>& texts) {
     const double got = MeanNll(packed, texts), expected = MeanNll(plain, texts);
     fmt::print("layout {}: NLL {:.5f} packed, {:.5f} dequantised in BF16, {:+.4f}%\n",
                static_cast<int>(layout.layout), got, expected, 100 * (got / expected - 1));
+    std::fflush(stdout);
     EXPECT_NEAR(got, expected, 0.003 * expected) << static_cast<int>(layout.layout);
   }
 }
@@ -73,9 +74,9 @@ TEST(QuantisedModel, CostsWhatItsValuesCost) {
   CompareNll(Texts(3, 300));
 }
 
-/// All of the evaluation corpus, as long as a context of 2,048 holds it.
-TEST(QuantisedModel, LongCostsWhatItsValuesCostOnTheWholeCorpus) {
-  CompareNll(Texts(SIZE_MAX, 2048));
+/// The beginning of every text of the evaluation corpus.
+TEST(QuantisedModel, LongCostsWhatItsValuesCostOnEveryText) {
+  CompareNll(Texts(SIZE_MAX, 512));
 }
 
 TEST(QuantisedModel, TokensDoNotDependOnTheSchedule) {
