@@ -39,16 +39,17 @@ Result<std::shared_ptr<const Tokenizer>> FindTokenizer(const EngineOptions& opti
 
 Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(const LoadedModel model, Open(options));
-  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, model));
+  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, model.model().spec));
   KV8_ASSIGN_OR_RETURN(const ExecutorMemory executor,
                        PlanExecutor(setup.device, model.model(), setup.executor));
-  return PlanMemory(setup, model, executor);
+  return PlanMemory(setup, model.model().spec, executor);
 }
 
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(LoadedModel loaded, Open(options));
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
-  KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, *model));
+  KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, model->model().spec));
+  setup.executor.scales = model->scales();
   KV8_ASSIGN_OR_RETURN(auto tokenizer, FindTokenizer(options));
   setup.executor.tokens = model->model().spec.vocab;
   if (tokenizer) {

@@ -35,14 +35,17 @@ Result<std::int64_t> ModelLength(std::int64_t asked, const ModelSpec& config) {
                "shorten the prompt, or lower the most tokens to generate or --max-model-len"};
 }
 
-Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& model,
+bool WithDraft(const EngineOptions& options) {
+  return options.speculative_tokens > 0;
+}
+
+Result<KvCachePlan> PlanCache(const EngineOptions& options, const ModelSpec& spec,
                               std::int64_t max_model_len) {
-  const std::int64_t layers = model.model().spec.KvLayers(model.with_draft());
-  KvCachePlan plan =
-      KvCachePlan::ForTokens(model.model().spec.qsa, options.kv_dtype, layers, max_model_len);
+  const std::int64_t layers = spec.KvLayers(WithDraft(options));
+  KvCachePlan plan = KvCachePlan::ForTokens(spec.qsa, options.kv_dtype, layers, max_model_len);
   if (!options.kv_memory) {
     // A prefix hit beside a draft head copies one page, see PrefixTree.
-    const bool copies = model.with_draft() && options.prefix_cache_memory > 0;
+    const bool copies = WithDraft(options) && options.prefix_cache_memory > 0;
     plan.pages = (plan.pages + (copies ? 1 : 0)) * options.max_num_seqs;
     return plan;
   }
@@ -53,14 +56,15 @@ Result<KvCachePlan> PlanCache(const EngineOptions& options, const LoadedModel& m
                              *options.kv_memory, max_model_len, needed),
                  "--kv-memory", "give the cache more memory or lower --max-model-len"};
   }
-  plan.pages = *options.kv_memory / (needed / plan.pages);
+  // A stage of a pipeline may have no layer with K/V.
+  if (layers > 0) plan.pages = *options.kv_memory / plan.page_bytes();
   return plan;
 }
 
 /// A verification's rows must fit the window of the n-gram convolution: the states between them
 /// follow from that window.
-Result<void> CheckDrafts(int drafts, const Model& model) {
-  const std::optional<PleConfig>& ple = model.spec.ple;
+Result<void> CheckDrafts(int drafts, const ModelSpec& spec) {
+  const std::optional<PleConfig>& ple = spec.ple;
   if (drafts == 0 || !ple || drafts < ple->conv_rows()) return {};
   return Error{Code::kUnsupported,
                fmt::format("{} drafts per step with an n-gram convolution over {} tokens", drafts,
@@ -69,17 +73,16 @@ Result<void> CheckDrafts(int drafts, const Model& model) {
 }
 
 /// What one point of a prompt keeps: the state, and with a draft head the last row's streams.
-std::int64_t SnapshotBytes(const LoadedModel& model) {
-  const std::int64_t streams = model.with_draft() ? model.model().spec.stream_width() *
-                                                        static_cast<std::int64_t>(sizeof(float))
-                                                  : 0;
-  return StateLayout::For(model.model().spec, model.with_draft()).bytes() + streams;
+std::int64_t SnapshotBytes(const ModelSpec& spec, bool with_draft) {
+  const std::int64_t streams =
+      with_draft ? spec.stream_width() * static_cast<std::int64_t>(sizeof(float)) : 0;
+  return StateLayout::For(spec, with_draft).bytes() + streams;
 }
 
 /// How many such points are kept at most. Without a prefix cache one, for the choices of a request.
-Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const LoadedModel& model) {
+Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const ModelSpec& spec) {
   if (options.prefix_cache_memory == 0) return options.max_num_seqs > 1 ? 1 : 0;
-  const std::int64_t bytes = SnapshotBytes(model);
+  const std::int64_t bytes = SnapshotBytes(spec, WithDraft(options));
   if (options.prefix_cache_memory >= bytes) return options.prefix_cache_memory / bytes;
   return Error{Code::kResourceExhausted,
                fmt::format("{} bytes given, the state of one sequence takes {}",
@@ -88,10 +91,10 @@ Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const LoadedMode
 }
 
 /// What preempted sequences hold at most.
-std::int64_t PreemptedBytes(const EngineSetup& setup, const LoadedModel& model) {
+std::int64_t PreemptedBytes(const EngineSetup& setup, const ModelSpec& spec) {
   const ExecutorLimits& limits = setup.executor;
   const std::int64_t pages = limits.sequence_pages * limits.cache.page_bytes();
-  const std::int64_t state = StateLayout::For(model.model().spec, model.with_draft()).bytes();
+  const std::int64_t state = StateLayout::For(spec, limits.with_draft).bytes();
   return Scheduler::MaxPreempted(setup.scheduler) * (state + pages);
 }
 
@@ -128,13 +131,13 @@ Result<void> CheckOptions(const EngineOptions& options) {
   return {};
 }
 
-Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model) {
+Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec) {
   EngineSetup setup;
-  KV8_ASSIGN_OR_RETURN(setup.max_model_len, ModelLength(options.max_model_len, model.model().spec));
+  KV8_ASSIGN_OR_RETURN(setup.max_model_len, ModelLength(options.max_model_len, spec));
   setup.device = options.device;
   ExecutorLimits& limits = setup.executor;
-  KV8_ASSIGN_OR_RETURN(limits.cache, PlanCache(options, model, setup.max_model_len));
-  KV8_RETURN_IF_ERROR(CheckDrafts(options.speculative_tokens, model.model()));
+  KV8_ASSIGN_OR_RETURN(limits.cache, PlanCache(options, spec, setup.max_model_len));
+  KV8_RETURN_IF_ERROR(CheckDrafts(options.speculative_tokens, spec));
   limits.sequence_pages = CeilDiv(setup.max_model_len, kPageTokens);
   limits.slots = options.max_num_seqs;
   limits.drafts = options.speculative_tokens;
@@ -143,30 +146,30 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model
                                                 (1 + options.speculative_tokens);
   limits.backend = options.backend;
   limits.device_memory = options.device_memory;
-  limits.scales = model.scales();
-  limits.with_draft = model.with_draft();
+  limits.with_draft = WithDraft(options);
   limits.logit_rows = LogitRows(options.max_num_seqs, options.speculative_tokens);
   limits.threads = options.threads > 0
                        ? options.threads
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  KV8_ASSIGN_OR_RETURN(const std::int64_t max_snapshots, MaxSnapshots(options, model));
+  KV8_ASSIGN_OR_RETURN(const std::int64_t max_snapshots, MaxSnapshots(options, spec));
   setup.scheduler = {.max_num_seqs = options.max_num_seqs,
                      .prefill_chunk = options.prefill_chunk,
                      .max_step_rows = limits.max_rows,
-                     .with_draft = model.with_draft(),
+                     .with_draft = limits.with_draft,
                      .max_snapshots = max_snapshots,
                      .choices_only = options.prefix_cache_memory == 0,
                      .cache_generated = options.cache_generated};
-  setup.preempted_bytes = PreemptedBytes(setup, model);
+  setup.preempted_bytes = PreemptedBytes(setup, spec);
   return setup;
 }
 
-MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model,
+MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,
                       const ExecutorMemory& executor) {
   const KvCachePlan& cache = setup.executor.cache;
-  const std::int64_t drafts = model.with_draft() ? 1 : 0;
-  const std::int64_t kv = cache.kv_bytes() / cache.layers;
-  const std::int64_t index = cache.index_bytes() / cache.layers;
+  const bool with_draft = setup.executor.with_draft;
+  const std::int64_t drafts = with_draft && spec.draft ? 1 : 0;
+  const std::int64_t kv = cache.pages * cache.kv.page_bytes();
+  const std::int64_t index = cache.pages * cache.index.page_bytes();
   return {.pages = cache.pages,
           .kv = kv * (cache.layers - drafts),
           .index = index * (cache.layers - drafts),
@@ -177,7 +180,7 @@ MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model,
           .activations = executor.activations,
           .scratch = executor.scratch,
           .weights = executor.weights,
-          .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(model),
+          .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(spec, with_draft),
           .preempted = setup.preempted_bytes};
 }
 

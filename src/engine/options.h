@@ -6,7 +6,7 @@
 #include "engine/scheduler.h"
 #include "kv8/engine.h"
 #include "model/executor.h"
-#include "model/loaded_model.h"
+#include "tensor/model_spec.h"
 
 namespace kv8 {
 
@@ -22,12 +22,13 @@ struct EngineSetup {
 /// What can be checked before anything is opened. Errors: kInvalidArgument, naming the flag.
 Result<void> CheckOptions(const EngineOptions& options);
 
+/// For a model of these dimensions, or a rank's part of one; the scales are the caller's to add.
 /// Errors: kInvalidArgument for limits that the checkpoint contradicts; kResourceExhausted for a
 /// kv_memory below one sequence of max_model_len, with both numbers.
-Result<EngineSetup> SetUp(const EngineOptions& options, const LoadedModel& model);
+Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec);
 
 /// What an engine with this setup takes. `executor` says what the executor's part is.
-MemoryPlan PlanMemory(const EngineSetup& setup, const LoadedModel& model,
+MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,
                       const ExecutorMemory& executor);
 
 }  // namespace kv8
