@@ -123,12 +123,13 @@ struct MemoryPlan {
   /// fixed one per thread. On a GPU it is among the activations.
   std::int64_t scratch = 0;
   std::int64_t weights = 0;    // copies on a GPU; the CPU computes on the mapped files
+  std::int64_t tables = 0;     // likewise of embedding and n-gram tables; 0 when on the host
   std::int64_t snapshots = 0;  // of shared beginnings
   std::int64_t preempted = 0;  // of sequences that gave way: all but one, each at its longest
 
   std::int64_t total() const {
     return kv + index + draft_kv + draft_index + states + rollback + activations + scratch +
-           weights + snapshots + preempted;
+           weights + tables + snapshots + preempted;
   }
 };
 

@@ -180,6 +180,7 @@ MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,
           .activations = executor.activations,
           .scratch = executor.scratch,
           .weights = executor.weights,
+          .tables = executor.tables,
           .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(spec, with_draft),
           .preempted = setup.preempted_bytes};
 }

@@ -32,9 +32,12 @@ bool ShapeSource::Has(const std::string& name) const {
   return name.ends_with("experts.gate_up_proj");
 }
 
-Result<Weight> ShapeSource::Matrix(const std::string&, std::span<const std::int64_t> shape,
+Result<Weight> ShapeSource::Matrix(const std::string& name, std::span<const std::int64_t> shape,
                                    WeightCopies&) const {
-  return Weight{format_, Elements(shape) / shape.back(), shape.back()};
+  Weight weight = stored_(name);
+  weight.rows = Elements(shape) / shape.back();
+  weight.cols = shape.back();
+  return weight;
 }
 
 Result<std::vector<float>> ShapeSource::Vector(const std::string&,

@@ -1,8 +1,10 @@
 // Where the tensors of a model come from.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "family/checkpoint.h"
@@ -44,11 +46,17 @@ class CheckpointSource final : public TensorSource {
   const Checkpoint& checkpoint_;
 };
 
-/// Sizes alone, experts in stacks, every matrix in one format and without memory: what a model
-/// would take can be counted before there is a checkpoint. Vectors are zeros.
+/// Sizes alone, experts in stacks, without memory: what a model would take can be counted before
+/// there is a checkpoint. Vectors are zeros.
 class ShapeSource final : public TensorSource {
  public:
-  explicit ShapeSource(WeightFormat format) : format_(format) {}
+  /// How a matrix is stored: a weight without rows and columns.
+  using StoredAs = std::function<Weight(const std::string& name)>;
+
+  explicit ShapeSource(StoredAs stored) : stored_(std::move(stored)) {}
+  /// Every matrix in one plain format.
+  explicit ShapeSource(WeightFormat format)
+      : stored_([format](const std::string&) { return Weight{.format = format}; }) {}
 
   bool Has(const std::string& name) const override;
   Result<Weight> Matrix(const std::string& name, std::span<const std::int64_t> shape,
@@ -57,7 +65,7 @@ class ShapeSource final : public TensorSource {
                                     std::span<const std::int64_t> shape) const override;
 
  private:
-  WeightFormat format_;
+  StoredAs stored_;
 };
 
 }  // namespace kv8

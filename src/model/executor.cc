@@ -13,6 +13,12 @@ Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
   return CpuExecutor::Plan(model, limits);
 }
 
+Result<ExecutorMemory> SizeExecutor(DeviceKind device, const Model& model,
+                                    const ExecutorLimits& limits) {
+  if (device == DeviceKind::kCuda) return cuda::CudaExecutor::SizesOf(model, limits);
+  return CpuExecutor::Plan(model, limits);
+}
+
 Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,
                                                  const ExecutorLimits& limits) {
   KV8_RETURN_IF_ERROR(CheckLimits(model.spec, device));

@@ -41,6 +41,7 @@ struct ExecutorLimits {
 /// Bytes that an executor takes beside the pools, by owner; known before it takes them.
 struct ExecutorMemory {
   std::int64_t weights = 0;      // copies on a device; the CPU computes on the mapped files
+  std::int64_t tables = 0;       // likewise of embedding and n-gram tables; 0 in host memory
   std::int64_t states = 0;       // recurrent states of all slots
   std::int64_t rollback = 0;     // states kept for Rollback
   std::int64_t activations = 0;  // of one pass, logits among them; what is counted
@@ -149,6 +150,11 @@ class Executor {
 /// What an executor on `device` will take. Errors: those of CheckLimits; kUnsupported for what else
 /// the device cannot run.
 Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
+                                    const ExecutorLimits& limits);
+
+/// The same for a model that the device has no kernels for yet, by the same code: sizes alone.
+/// Errors: kUnsupported for a backend that does not exist.
+Result<ExecutorMemory> SizeExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits);
 
 /// `model` must outlive the executor. Errors: those of PlanExecutor; kResourceExhausted with the

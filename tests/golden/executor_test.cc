@@ -188,7 +188,7 @@ TEST(CudaTables, InHostMemoryGiveTheSameLogits) {
   ExecutorRun on_device(options);
   options.tables_on_host = true;
   ExecutorRun on_host(options);
-  EXPECT_LT(on_host.executor().memory().weights, on_device.executor().memory().weights);
+  EXPECT_LT(on_host.executor().memory().tables, on_device.executor().memory().tables);
   const auto ids = Golden("zh").Ints("input_ids");
   EXPECT_EQ(on_host.DraftPrefill(ids, 64), on_device.DraftPrefill(ids, 64));
   for (const TokenId token : Golden("zh").Ints("greedy")) {

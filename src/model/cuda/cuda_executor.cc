@@ -14,6 +14,10 @@ Result<ExecutorMemory> CudaExecutor::Plan(const Model& model, const ExecutorLimi
   return plan.ByOwner(false);
 }
 
+ExecutorMemory CudaExecutor::SizesOf(const Model& model, const ExecutorLimits& limits) {
+  return DeviceMemoryPlan::SizesOf(model, limits).ByOwner(false);
+}
+
 Result<std::unique_ptr<Executor>> CudaExecutor::Create(const Model& model,
                                                        const ExecutorLimits& limits) {
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(model, limits));
@@ -70,7 +74,7 @@ Result<void> CudaExecutor::TakeWeights(const DeviceMemoryPlan& plan, bool tables
                                           : device_->Allocate(plan.tables, "the tables"));
   Arena arrays(weight_memory_.data()), tables(table_memory_.data());
   WeightPlacer placer(arrays, tables);
-  KV8_ASSIGN_OR_RETURN(weights_, placer.Place(model_, limits_.with_draft));
+  weights_ = placer.Place(model_, limits_.with_draft);
   return placer.Upload(stream_);
 }
 

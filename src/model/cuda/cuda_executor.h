@@ -17,6 +17,7 @@ namespace kv8::cuda {
 class CudaExecutor final : public Executor {
  public:
   static Result<ExecutorMemory> Plan(const Model& model, const ExecutorLimits& limits);
+  static ExecutorMemory SizesOf(const Model& model, const ExecutorLimits& limits);
   static Result<std::unique_ptr<Executor>> Create(const Model& model, const ExecutorLimits& limits);
 
   ~CudaExecutor() override;

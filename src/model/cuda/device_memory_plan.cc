@@ -23,11 +23,16 @@ Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const Model& model, const Executo
     return Error{Code::kUnsupported, "the GPU has FP16 and E4M3 caches, not FP32",
                  "--kv-cache-dtype fp32", "use fp16 or fp8_e4m3, or run with --device cpu"};
   }
-  Arena arrays, tables, work;
+  Arena arrays, tables;
   WeightPlacer placer(arrays, tables);
-  if (auto placed = placer.Place(model, limits.with_draft); !placed.ok()) {
-    return std::move(placed).error();
-  }
+  placer.Place(model, limits.with_draft);
+  KV8_RETURN_IF_ERROR(placer.Check());
+  return SizesOf(model, limits);
+}
+
+DeviceMemoryPlan DeviceMemoryPlan::SizesOf(const Model& model, const ExecutorLimits& limits) {
+  Arena arrays, tables, work;
+  WeightPlacer(arrays, tables).Place(model, limits.with_draft);
   DeviceWorkspace::Take(work, model.spec, WorkspaceSizeFor(limits));
   return DeviceMemoryPlan{
       .weights = arrays.bytes(),
@@ -38,7 +43,8 @@ Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const Model& model, const Executo
 }
 
 ExecutorMemory DeviceMemoryPlan::ByOwner(bool tables_on_host) const {
-  return {.weights = weights + (tables_on_host ? 0 : tables),
+  return {.weights = weights,
+          .tables = tables_on_host ? 0 : tables,
           .states = states.states,
           .rollback = states.rollback,
           .activations = activations + states.other};

@@ -20,6 +20,8 @@ struct DeviceMemoryPlan {
 
   /// Errors: kUnsupported for weights or a cache that the GPU's ops do not have.
   static Result<DeviceMemoryPlan> For(const Model& model, const ExecutorLimits& limits);
+  /// The same for what they do not have yet, too.
+  static DeviceMemoryPlan SizesOf(const Model& model, const ExecutorLimits& limits);
 
   ExecutorMemory ByOwner(bool tables_on_host) const;
   std::int64_t total(bool tables_on_host) const {

@@ -63,13 +63,15 @@ void WeightPlacer::CheckLike(const Weight& first, const Weight& other) {
 void WeightPlacer::Experts(std::initializer_list<std::vector<Weight>*> parts) {
   const Weight first = (*parts.begin())->front();
   const std::size_t experts = (*parts.begin())->size();
-  const auto count = static_cast<std::int64_t>(experts * parts.size());
-  std::byte* to = arrays_.Take<std::byte>(count * first.bytes());
+  std::int64_t bytes = 0;
+  for (const std::vector<Weight>* const part : parts) {
+    for (const Weight& weight : *part) bytes += weight.bytes();
+  }
+  std::byte* to = arrays_.Take<std::byte>(bytes);
   for (std::size_t i = 0; i < experts; ++i) {
     for (std::vector<Weight>* const part : parts) {
       Weight& weight = (*part)[i];
       CheckLike(first, weight);
-      if (error_) return;
       AddPiece(to, weight.codes, weight.bytes());
       weight.codes = to;
       to += weight.bytes();
@@ -88,7 +90,7 @@ DevicePleTable WeightPlacer::PutTable(const PleWeights& host, const PleWeights& 
           .shards = Put(arrays_, shards.data(), std::ssize(shards))};
 }
 
-Result<DeviceWeights> WeightPlacer::Place(const Model& model, bool with_draft) {
+DeviceWeights WeightPlacer::Place(const Model& model, bool with_draft) {
   pieces_.clear();
   shard_lists_.clear();
   DeviceWeights placed{.weights = model.weights, .ple_tables = {}};
@@ -100,8 +102,12 @@ Result<DeviceWeights> WeightPlacer::Place(const Model& model, bool with_draft) {
     const std::optional<PleWeights>& host = model.weights.layers[i].ple;
     if (host) placed.ple_tables.push_back(PutTable(*host, *placed.weights.layers[i].ple));
   }
-  if (error_) return *error_;
   return placed;
+}
+
+Result<void> WeightPlacer::Check() const {
+  if (error_) return *error_;
+  return {};
 }
 
 Result<void> WeightPlacer::Upload(DeviceStream& stream) const {

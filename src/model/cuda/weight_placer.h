@@ -29,9 +29,10 @@ class WeightPlacer {
   /// Rows that are looked up, embedding and n-gram tables, go to `tables`; all else to `arrays`.
   WeightPlacer(Arena& arrays, Arena& tables) : arrays_(arrays), tables_(tables) {}
 
-  /// Errors: kUnsupported for a matrix that is neither BF16 nor FP16, and for experts of one layer
-  /// that differ in shape or format.
-  Result<DeviceWeights> Place(const Model& model, bool with_draft);
+  DeviceWeights Place(const Model& model, bool with_draft);
+  /// Whether the kernels can take what was placed. Errors: kUnsupported for a matrix in a format
+  /// that they do not have, and for experts of one layer that differ in shape or format.
+  Result<void> Check() const;
   /// Copies to the places of the last Place. Waits until it is done.
   Result<void> Upload(DeviceStream& stream) const;
 
