@@ -10,6 +10,7 @@ CommandRun SetUpGenerate(CLI::App& app);
 CommandRun SetUpInspect(CLI::App& app);
 CommandRun SetUpMaterialize(CLI::App& app);
 CommandRun SetUpPack(CLI::App& app);
+CommandRun SetUpPlan(CLI::App& app);
 CommandRun SetUpScore(CLI::App& app);
 CommandRun SetUpServe(CLI::App& app);
 CommandRun SetUpSynth(CLI::App& app);

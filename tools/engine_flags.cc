@@ -23,14 +23,6 @@ constexpr std::array<NamedDType, 4> kDTypes = {{{"fp16", KvDType::kFp16},
                                                 {"fp32", KvDType::kFp32},
                                                 {"fp8", KvDType::kE4M3}}};
 
-/// `name` is one of them: ->check lets nothing else by.
-KvDType DTypeOf(const std::string& name) {
-  const auto* entry = std::find_if(kDTypes.begin(), kDTypes.end(),
-                                   [&name](const NamedDType& named) { return named.name == name; });
-  assert(entry != kDTypes.end());
-  return entry->dtype;
-}
-
 /// Values that an E4M3 cache clipped at its largest code or stored as 0, all layers, K and V.
 struct Loss {
   std::uint64_t saturated = 0;
@@ -131,7 +123,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.overlays = flags.overlays;
   options.tokenizer = std::move(tokenizer);
   if (!flags.scale_pack.empty()) options.scale_pack = flags.scale_pack;
-  options.kv_dtype = DTypeOf(flags.kv_cache_dtype);
+  options.kv_dtype = KvDTypeOf(flags.kv_cache_dtype);
   options.speculative_tokens = flags.speculative_tokens;
   options.max_model_len = flags.max_model_len > 0 ? flags.max_model_len : needed_tokens;
   options.kv_memory = flags.kv_memory;
@@ -176,9 +168,33 @@ Json KvCacheJson(const KvCacheInfo& info) {
           {"layers", std::move(layers)}};
 }
 
+Json MemoryJson(const MemoryPlan& memory) {
+  return {{"pages", memory.pages},
+          {"kv", memory.kv},
+          {"index", memory.index},
+          {"draft_kv", memory.draft_kv},
+          {"draft_index", memory.draft_index},
+          {"states", memory.states},
+          {"rollback", memory.rollback},
+          {"activations", memory.activations},
+          {"scratch", memory.scratch},
+          {"weights", memory.weights},
+          {"tables", memory.tables},
+          {"snapshots", memory.snapshots},
+          {"preempted", memory.preempted},
+          {"total", memory.total()}};
+}
+
 std::string LossText(const KvCacheInfo& info) {
   const Loss loss = LossOf(info);
   return fmt::format("{} values clipped, {} stored as 0", loss.saturated, loss.flushed);
+}
+
+KvDType KvDTypeOf(const std::string& name) {
+  const auto* entry = std::find_if(kDTypes.begin(), kDTypes.end(),
+                                   [&name](const NamedDType& named) { return named.name == name; });
+  assert(entry != kDTypes.end());
+  return entry->dtype;
 }
 
 const char* KvDTypeName(KvDType dtype) {

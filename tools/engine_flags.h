@@ -70,8 +70,14 @@ void NoteBinding(WeightsBinding weights, const std::vector<std::string>& accepte
 /// The `kv_cache` object of the output.
 Json KvCacheJson(const KvCacheInfo& info);
 
+/// The `memory` object of the output: bytes by owner.
+Json MemoryJson(const MemoryPlan& memory);
+
 /// What the cache made of the values, for a summary: "0 values clipped, 12 stored as 0".
 std::string LossText(const KvCacheInfo& info);
+
+/// The type that a name on the command line stands for; it is one of them.
+KvDType KvDTypeOf(const std::string& name);
 
 /// The name of `dtype` on the command line and in JSON.
 const char* KvDTypeName(KvDType dtype);

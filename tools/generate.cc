@@ -140,7 +140,8 @@ Result<void> Generate(const GenerateOptions& options) {
                    {"timings", TimingsJson(completion.timings, load.count())},
                    {"speculative",
                     SpeculationJson(completion.speculation, options.engine.speculative_tokens)},
-                   {"kv_cache", KvCacheJson(engine->kv_cache())}}));
+                   {"kv_cache", KvCacheJson(engine->kv_cache())},
+                   {"memory", MemoryJson(engine->memory())}}));
   } else {
     Note(Summary(completion, engine->kv_cache()));
   }

@@ -32,6 +32,7 @@ struct Command {
 
 // In the order of a user's first day; `kv8 --help` lists them so.
 constexpr std::initializer_list<Command> kCommands = {
+    {"plan", "Whether a model fits on a machine, and how much context", SetUpPlan},
     {"inspect", "What a checkpoint holds", SetUpInspect},
     {"tokenize", "Token ids of a text", SetUpTokenize},
     {"calibrate", "Measure the ranges of K and V over a corpus", SetUpCalibrate},

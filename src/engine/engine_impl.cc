@@ -64,7 +64,8 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
            .stop_ids = loaded_->checkpoint().stop_ids(),
            .generation = loaded_->checkpoint().generation(),
            .has_draft_head = config.draft.has_value()};
-  memory_ = PlanMemory(setup, loaded_->model().spec, runner_.executor().memory());  // what was taken
+  memory_ =
+      PlanMemory(setup, loaded_->model().spec, runner_.executor().memory());  // what was taken
   limits_ = {.vocab = info_.vocab,
              .choosable = setup.executor.tokens,
              .max_model_len = info_.max_model_len,

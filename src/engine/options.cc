@@ -35,17 +35,18 @@ Result<std::int64_t> ModelLength(std::int64_t asked, const ModelSpec& config) {
                "shorten the prompt, or lower the most tokens to generate or --max-model-len"};
 }
 
-bool WithDraft(const EngineOptions& options) {
-  return options.speculative_tokens > 0;
+/// The draft head runs; of a pipeline, in the last stage alone.
+bool WithDraft(const EngineOptions& options, const ModelSpec& spec) {
+  return options.speculative_tokens > 0 && spec.draft;
 }
 
 Result<KvCachePlan> PlanCache(const EngineOptions& options, const ModelSpec& spec,
                               std::int64_t max_model_len) {
-  const std::int64_t layers = spec.KvLayers(WithDraft(options));
+  const std::int64_t layers = spec.KvLayers(WithDraft(options, spec));
   KvCachePlan plan = KvCachePlan::ForTokens(spec.qsa, options.kv_dtype, layers, max_model_len);
   if (!options.kv_memory) {
     // A prefix hit beside a draft head copies one page, see PrefixTree.
-    const bool copies = WithDraft(options) && options.prefix_cache_memory > 0;
+    const bool copies = WithDraft(options, spec) && options.prefix_cache_memory > 0;
     plan.pages = (plan.pages + (copies ? 1 : 0)) * options.max_num_seqs;
     return plan;
   }
@@ -82,7 +83,7 @@ std::int64_t SnapshotBytes(const ModelSpec& spec, bool with_draft) {
 /// How many such points are kept at most. Without a prefix cache one, for the choices of a request.
 Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const ModelSpec& spec) {
   if (options.prefix_cache_memory == 0) return options.max_num_seqs > 1 ? 1 : 0;
-  const std::int64_t bytes = SnapshotBytes(spec, WithDraft(options));
+  const std::int64_t bytes = SnapshotBytes(spec, WithDraft(options, spec));
   if (options.prefix_cache_memory >= bytes) return options.prefix_cache_memory / bytes;
   return Error{Code::kResourceExhausted,
                fmt::format("{} bytes given, the state of one sequence takes {}",
@@ -99,6 +100,11 @@ std::int64_t PreemptedBytes(const EngineSetup& setup, const ModelSpec& spec) {
 }
 
 }  // namespace
+
+int ThreadsOf(const EngineOptions& options) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 Result<void> CheckOptions(const EngineOptions& options) {
   KV8_RETURN_IF_ERROR(
@@ -146,11 +152,9 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec) {
                                                 (1 + options.speculative_tokens);
   limits.backend = options.backend;
   limits.device_memory = options.device_memory;
-  limits.with_draft = WithDraft(options);
+  limits.with_draft = WithDraft(options, spec);
   limits.logit_rows = LogitRows(options.max_num_seqs, options.speculative_tokens);
-  limits.threads = options.threads > 0
-                       ? options.threads
-                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  limits.threads = ThreadsOf(options);
   KV8_ASSIGN_OR_RETURN(const std::int64_t max_snapshots, MaxSnapshots(options, spec));
   setup.scheduler = {.max_num_seqs = options.max_num_seqs,
                      .prefill_chunk = options.prefill_chunk,
@@ -167,7 +171,7 @@ MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,
                       const ExecutorMemory& executor) {
   const KvCachePlan& cache = setup.executor.cache;
   const bool with_draft = setup.executor.with_draft;
-  const std::int64_t drafts = with_draft && spec.draft ? 1 : 0;
+  const std::int64_t drafts = with_draft ? 1 : 0;
   const std::int64_t kv = cache.pages * cache.kv.page_bytes();
   const std::int64_t index = cache.pages * cache.index.page_bytes();
   return {.pages = cache.pages,

@@ -19,6 +19,9 @@ struct EngineSetup {
   ExecutorLimits executor;
 };
 
+/// With the default filled in.
+int ThreadsOf(const EngineOptions& options);
+
 /// What can be checked before anything is opened. Errors: kInvalidArgument, naming the flag.
 Result<void> CheckOptions(const EngineOptions& options);
 

@@ -331,11 +331,14 @@ Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json
   return out;
 }
 
-Result<ModelSpec> LoadModelSpec(const std::filesystem::path& dir, Json* fields) {
-  KV8_RETURN_IF_ERROR(CheckModelDirectory(dir));
-  const std::filesystem::path path = dir / kConfigFile;
+Result<ModelSpec> LoadModelSpecFile(const std::filesystem::path& path, Json* fields) {
   KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kMaxConfigBytes));
   return ReadModelSpec(json, path.string(), fields);
+}
+
+Result<ModelSpec> LoadModelSpec(const std::filesystem::path& dir, Json* fields) {
+  KV8_RETURN_IF_ERROR(CheckModelDirectory(dir));
+  return LoadModelSpecFile(dir / kConfigFile, fields);
 }
 
 }  // namespace kv8

@@ -21,8 +21,11 @@ namespace kv8 {
 /// what the forward pass depends on beside the weights.
 Result<ModelSpec> ReadModelSpec(const Json& config, std::string_view where, Json* fields = nullptr);
 
+/// A config.json by itself. Errors: those of ReadJsonFile and ReadModelSpec.
+Result<ModelSpec> LoadModelSpecFile(const std::filesystem::path& path, Json* fields = nullptr);
+
 /// config.json of a checkpoint: with its directory, what a wrong path fails by first.
-/// Errors: those of CheckModelDirectory, ReadJsonFile and ReadModelSpec.
+/// Errors: those of CheckModelDirectory and LoadModelSpecFile.
 Result<ModelSpec> LoadModelSpec(const std::filesystem::path& dir, Json* fields = nullptr);
 
 }  // namespace kv8

@@ -22,7 +22,10 @@ BINARY = os.environ.get("KV8_BINARY", str(REPO / "build" / "release" / "kv8"))
 MODEL = REPO / "models" / "tiny-qwen4exp"
 CORPUS = REPO / "examples" / "corpus" / "calibration.jsonl"
 
-COMMANDS = ("inspect", "tokenize", "calibrate", "pack", "materialize", "generate", "score", "serve", "synth")
+COMMANDS = (
+    ("plan", "inspect", "tokenize", "calibrate", "pack", "materialize")
+    + ("generate", "score", "serve", "synth")
+)
 QSA_LAYERS = (3, 7, 11)  # of MODEL
 
 # A run that refuses its input takes less than a second of processor time, which is the product's own and
