@@ -113,12 +113,39 @@ calibrations() {
       printf "| %s | %d | %.0f | %.1f |\n", $1, $3, rate, rate / cpu }' "$logs/calibrations"
   "$suite/bin/prefill_rate" $model $corpus cuda 200000
 }
+# What `kv8 plan --devices this` says, beside what the engine takes with the same flags: once with all on the
+# GPU, with drafts, and once with a byte less, so that the tables must lie in host memory.
+plans() {
+  python3 - "$suite/bin/kv8" models/tiny-qwen4exp "$logs/plan-ids.json" <<'PYTHON'
+import json, pathlib, subprocess, sys
+kv8, model, ids = sys.argv[1:]
+pathlib.Path(ids).write_text("[20, 21, 22]")
+def run(*flags):
+    common = ["--model", model, "--max-model-len", "4096", "--kv-memory", "40000000",
+              "--kv-cache-dtype", "fp16", "--json"]
+    return json.loads(subprocess.run([kv8, *flags, *common], check=True, capture_output=True).stdout)
+def compare(plan_flags, run_flags):
+    plan = run("plan", "--devices", "this", "--code-memory", "1", *plan_flags)
+    taken = run("generate", "--device", "cuda", "--token-ids", ids, "--max-tokens", "1", *run_flags)
+    planned = plan["caches"][0]["stages"][0]
+    assert plan["device"] == "cuda" and plan["not_run_yet"] == [], plan
+    assert planned["memory"] == taken["memory"], (planned["memory"], taken["memory"])
+    print(planned["memory"])
+    return planned
+compare([], [])
+drafts = ["--speculative-tokens", "3"]
+whole = compare(drafts, drafts)["on_device"] - 1  # without the byte of --code-memory
+host = compare([*drafts, "--memory", str(whole)], [*drafts, "--device-memory", str(whole - 1)])
+assert host["memory"]["tables"] == 0 and host["ngram_table"]["in"] == "host", host
+PYTHON
+}
 step device device_tests
 step ops "$ops"
 step ops-with-sm70-code env KV8_TEST_SM70=1 "$ops"
 step golden "$golden" --gtest_filter='Cuda*'
 step golden-with-sm70-code env KV8_TEST_SM70=1 "$golden" --gtest_filter='Cuda*Chunk512'
 step engine engine_tests
+step plan plans
 step calibration env KV8_TEST_DEVICE=cuda "$suite/bin/device_calibration_test"
 if $sanitizer; then
   step memcheck sanitize memcheck

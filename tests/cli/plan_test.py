@@ -24,7 +24,7 @@ class PlanTest(Kv8TestCase):
     def released(self, *arguments):
         return self.plan("--config", self.config(), *NVFP4, *arguments)
 
-    def test_Cli70_a_plan_needs_no_weights_and_takes_a_tenth_of_a_second(self):
+    def test_Cli80_a_plan_needs_no_weights_and_takes_a_tenth_of_a_second(self):
         config = self.config()
         seconds = min(
             self.succeed("plan", "--config", config, *NVFP4, *V100S, "--json").cpu_seconds
@@ -32,7 +32,7 @@ class PlanTest(Kv8TestCase):
         )
         self.assertLess(seconds, 0.1)
 
-    def test_Cli70_json_of_a_plan(self):
+    def test_Cli80_json_of_a_plan(self):
         out = self.released(*V100S)
         self.assertEqual([c["kv_cache_dtype"] for c in out["caches"]], ["fp16", "fp8_e4m3"])
         for cache in out["caches"]:
@@ -45,7 +45,7 @@ class PlanTest(Kv8TestCase):
         formats = {row["format"] for row in out["stages"][0]["weights"] if row["module"] == "experts"}
         self.assertEqual(formats, {"NVFP4"})
 
-    def test_Cli71_the_engine_takes_what_the_plan_says(self):
+    def test_Cli81_the_engine_takes_what_the_plan_says(self):
         for flags in ((), ("--speculative-tokens", 2), ("--kv-memory", 20_000_000)):
             flags = (*flags, "--kv-cache-dtype", "fp16", "--max-model-len", 4096, "--threads", 2)
             planned = self.plan("--model", MODEL, *flags)["caches"][0]
@@ -56,11 +56,11 @@ class PlanTest(Kv8TestCase):
             self.assertEqual(planned["stages"][0]["memory"], taken["memory"])
             self.assertEqual(planned["pages"], taken["kv_cache"]["pages"])
 
-    def test_Cli72_e4m3_holds_188_percent_of_fp16(self):
+    def test_Cli82_e4m3_holds_188_percent_of_fp16(self):
         fp16, e4m3 = self.released(*V100S)["caches"]
         self.assertGreaterEqual(e4m3["tokens"], 1.88 * fp16["tokens"])
 
-    def test_Cli72_published_figures_of_vllm(self):
+    def test_Cli82_published_figures_of_vllm(self):
         mtp3 = (*V100S, "--prefix-cache-memory", "1GiB", "--max-model-len", 262144)
         mtp0 = ("--devices", "4xv100-32g", "--max-model-len", 131328)
         for flags, pool, dtype, ids, tokens in (
@@ -75,7 +75,7 @@ class PlanTest(Kv8TestCase):
             if dtype == "fp8_e4m3":
                 self.assertGreater(row["kv8_tokens"], tokens)
 
-    def test_Cli73_what_does_not_fit_is_refused_with_its_largest_owner(self):
+    def test_Cli83_what_does_not_fit_is_refused_with_its_largest_owner(self):
         naming = ["--devices", "experts", "bytes", "try:"]
         self.refuse("plan", "--config", self.config(), "--devices", "24G", naming=naming)
         naming = ["--memory", "try: "]
@@ -84,7 +84,7 @@ class PlanTest(Kv8TestCase):
         extra = ("--table-memory", "disk") if "--table-memory disk" in done.err else ()
         self.plan("--model", MODEL, "--memory", "60MB", "--max-model-len", length, *extra)
 
-    def test_Cli74_flags_that_contradict_each_other(self):
+    def test_Cli84_flags_that_contradict_each_other(self):
         config = ("--config", self.config())
         for flags, named in (
             (("--model", MODEL, *config), "--config"),
@@ -100,7 +100,7 @@ class PlanTest(Kv8TestCase):
             self.assertIn(named, done.err)
             self.assertIn("try:", done.err)
 
-    def test_Cli74_wrong_units_and_names(self):
+    def test_Cli84_wrong_units_and_names(self):
         config = ("--config", self.config())
         for flag, value, named in (
             ("--memory", "24Gb", "24GiB"),
@@ -118,7 +118,7 @@ class PlanTest(Kv8TestCase):
             self.assertIn(flag, done.err)
             self.assertIn(named, done.err)
 
-    def test_Cli74_a_model_that_cannot_be_planned_is_named(self):
+    def test_Cli84_a_model_that_cannot_be_planned_is_named(self):
         other = self.config(model_type="llama")
         self.refuse("plan", "--config", other, naming=["model_type", "llama"])
         self.refuse("plan", "--config", self.dir / "none.json", naming=["none.json"])
@@ -132,13 +132,13 @@ class PlanTest(Kv8TestCase):
         long = ("plan", "--config", self.config(), "--max-model-len", 10**6)
         self.refuse(*long, naming=["max_position_embeddings"])
 
-    def test_Cli75_what_this_kv8_does_not_run_yet_is_said(self):
+    def test_Cli85_what_this_kv8_does_not_run_yet_is_said(self):
         out = self.released("--devices", "2xh200")
         self.assertTrue(any("several devices" in reason for reason in out["not_run_yet"]))
         self.assertTrue(any("NVFP4" in reason for reason in out["not_run_yet"]))
         self.assertEqual(self.plan("--model", MODEL)["not_run_yet"], [])
 
-    def test_Cli76_speed_from_given_rates(self):
+    def test_Cli86_speed_from_given_rates(self):
         one, two = (
             self.plan("--model", MODEL, "--rates", f"read={rate}G,matrix=100G")["speed"]
             for rate in (10, 20)
@@ -151,7 +151,7 @@ class PlanTest(Kv8TestCase):
                 self.assertAlmostEqual(slow["tokens_per_second"] / rate, 1, places=3)
         self.assertIsNone(self.plan("--model", MODEL)["speed"])
 
-    def test_Cli76_speed_from_measured_rates(self):
+    def test_Cli86_speed_from_measured_rates(self):
         begin = time.monotonic()
         speed = self.plan("--model", MODEL, "--measure")["speed"]
         self.assertLess(time.monotonic() - begin, 10)
