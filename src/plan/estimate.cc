@@ -37,6 +37,14 @@ bool IsLookedUp(WeightModule module) {
   return module == WeightModule::kEmbeddings || module == WeightModule::kNgramTable;
 }
 
+/// Of residual streams: each of a layer's two connections normalises them and reads the result,
+/// then reads and writes them to combine.
+double StreamBytes(const ModelSpec& spec, std::int64_t rows) {
+  constexpr double kPasses = 5, kFloatBytes = 4;
+  return 2 * kPasses * kFloatBytes * static_cast<double>(rows * spec.stream_width()) *
+         spec.layer_count();
+}
+
 PartWork ProductWork(const ModelSpec& spec, const ModuleBytes& module, const PassShape& pass) {
   PartWork work{.part = std::string(Name(module.module)), .calls = 0};
   const auto rows = static_cast<double>(pass.rows);
@@ -73,10 +81,14 @@ void AddCaches(const ModelSpec& spec, const PassShape& pass, std::vector<PartWor
 
 void AddStates(const ModelSpec& spec, const PassShape& pass, std::vector<PartWork>& parts) {
   const GdnConfig& g = spec.gdn;
+  constexpr double kChunk = 64;
   const double state = double{1} * g.value_heads * g.key_dim * g.value_dim;
   const double layers = spec.GdnLayers();
+  // Rows of one sequence meet each other in chunks before they meet the state.
+  const bool chunks = pass.rows > pass.sequences;
+  const double meet = chunks ? kChunk * g.value_heads * (g.key_dim + g.value_dim) : 0;
   parts.push_back({"recurrent_state", 2 * 4 * state * layers * static_cast<double>(pass.sequences),
-                   3 * state * layers * static_cast<double>(pass.rows), 0});
+                   (3 * state + meet) * layers * static_cast<double>(pass.rows), 0});
 }
 
 }  // namespace
@@ -94,6 +106,7 @@ std::vector<PartWork> WorkOf(const ModelSpec& spec, const std::vector<ModuleByte
       continue;
     }
     work.calls = CallsOf(spec, module.module);
+    if (module.module == WeightModule::kHyperConnections) work.moved = StreamBytes(spec, pass.rows);
     parts.push_back(std::move(work));
   }
   AddCaches(spec, pass, parts);
@@ -106,7 +119,8 @@ PassTime TimeOf(const std::vector<PartWork>& work, const Rates& rates) {
   for (const PartWork& part : work) {
     const double reading = rates.read > 0 ? part.bytes / rates.read : 0;
     const double multiplying = rates.matrix > 0 ? part.macs / rates.matrix : 0;
-    const double seconds = std::max(reading, multiplying) + part.calls * rates.dispatch;
+    const double moving = rates.copy > 0 ? part.moved / (2 * rates.copy) : 0;
+    const double seconds = std::max(reading, multiplying) + part.calls * rates.dispatch + moving;
     time.parts.push_back({part.part, seconds});
     time.seconds += seconds;
   }

@@ -27,6 +27,7 @@ struct PartWork {
   double bytes = 0;  // read and written
   double macs = 0;   // multiply-adds
   double calls = 0;  // operations that the device starts
+  double moved = 0;  // bytes of activations between them, read and written
 };
 
 struct PartTime {
@@ -43,7 +44,8 @@ struct PassTime {
 std::vector<PartWork> WorkOf(const ModelSpec& spec, const std::vector<ModuleBytes>& modules,
                              const PassShape& pass);
 
-/// Each part takes the longer of its bytes and its multiply-adds, and the start of its calls.
+/// Each part takes the longer of its bytes and its multiply-adds, the start of its calls, and the
+/// moving of activations. A rate that is 0 takes no time.
 PassTime TimeOf(const std::vector<PartWork>& work, const Rates& rates);
 
 }  // namespace kv8

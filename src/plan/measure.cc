@@ -47,12 +47,17 @@ class Products {
         x_(static_cast<std::size_t>(kManyRows * cols_), 1.0F),
         out_(static_cast<std::size_t>(std::max(outputs_, kManyRows * 4 * cols_))) {}
 
+  /// Of one product with the first `outputs` rows of the weights.
   double Seconds(std::int64_t rows, std::int64_t outputs) {
-    const Weight weight{.rows = outputs, .cols = cols_, .codes = weights_.data()};
-    const LinearPart part{weight, Matrix(out_.data(), rows, outputs)};
-    const OpContext context{pool_, scratch_.scratch()};
-    return BestSeconds(
-        [&] { ops_.linear(context, ConstMatrix(x_.data(), rows, cols_), std::span(&part, 1)); });
+    return BestSeconds([&] { Multiply(rows, 0, outputs); });
+  }
+  /// Of products with all weights, matrices of `outputs` rows one after another.
+  double SecondsOfAll(std::int64_t outputs) {
+    return BestSeconds([&] {
+      for (std::int64_t begin = 0; begin + outputs <= outputs_; begin += outputs) {
+        Multiply(1, begin, outputs);
+      }
+    });
   }
   double CopySeconds() {
     return BestSeconds([this] {
@@ -66,6 +71,14 @@ class Products {
   double bytes() const { return static_cast<double>(weights_.size()); }
 
  private:
+  void Multiply(std::int64_t rows, std::int64_t begin, std::int64_t outputs) {
+    const Weight weight{
+        .rows = outputs, .cols = cols_, .codes = weights_.data() + begin * cols_ * 2};
+    const LinearPart part{weight, Matrix(out_.data(), rows, outputs)};
+    ops_.linear({pool_, scratch_.scratch()}, ConstMatrix(x_.data(), rows, cols_),
+                std::span(&part, 1));
+  }
+
   const OpTable& ops_;
   ThreadPool pool_;
   std::int64_t cols_, outputs_;
@@ -81,13 +94,11 @@ Result<Rates> MeasureCpu(const MeasureOptions& options) {
   Products products(*ops, options);
   const std::int64_t wide = std::min(products.outputs(), 4 * options.cols);
   Rates rates;
-  rates.read = products.bytes() / products.Seconds(1, products.outputs());
+  rates.read = products.bytes() / products.SecondsOfAll(wide);
   rates.copy = products.bytes() / products.CopySeconds();
   rates.matrix =
       static_cast<double>(kManyRows * wide * options.cols) / products.Seconds(kManyRows, wide);
-  const std::int64_t few = std::min(products.outputs(), kFewOutputs);
-  const double reading = static_cast<double>(few * options.cols * 2) / rates.read;
-  rates.dispatch = std::max(0.0, products.Seconds(1, few) - reading);
+  rates.dispatch = products.Seconds(1, std::min(products.outputs(), kFewOutputs));
   return rates;
 }
 

@@ -12,7 +12,7 @@ struct Rates {
   double read = 0;      // bytes that a product of one row reads
   double copy = 0;      // bytes copied
   double matrix = 0;    // multiply-adds of products of many rows
-  double dispatch = 0;  // seconds that one operation costs beside its work
+  double dispatch = 0;  // seconds of the smallest operation
 };
 
 /// "read=900G,matrix=60T": any of read, copy and matrix per second (ParseRate), and dispatch in
