@@ -181,6 +181,7 @@ Result<std::optional<Rates>> FindRates(const PlanOptions& options, const PlanRep
     KV8_ASSIGN_OR_RETURN(const Rates rates,
                          MeasureCpu({.threads = ThreadsOf(options.engine),
                                      .cols = report.request.spec.hidden,
+                                     .outputs = report.request.spec.moe.expert_dim,
                                      .bytes = static_cast<std::int64_t>(StepBytes(report))}));
     return std::optional(rates);
   }

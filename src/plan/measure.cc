@@ -96,8 +96,9 @@ Result<Rates> MeasureCpu(const MeasureOptions& options) {
   Rates rates;
   rates.read = products.bytes() / products.SecondsOfAll(wide);
   rates.copy = products.bytes() / products.CopySeconds();
+  const std::int64_t narrow = std::min(wide, options.outputs);
   rates.matrix =
-      static_cast<double>(kManyRows * wide * options.cols) / products.Seconds(kManyRows, wide);
+      static_cast<double>(kManyRows * narrow * options.cols) / products.Seconds(kManyRows, narrow);
   rates.dispatch = products.Seconds(1, std::min(products.outputs(), kFewOutputs));
   return rates;
 }

@@ -11,6 +11,7 @@ namespace kv8 {
 struct MeasureOptions {
   int threads = 1;
   std::int64_t cols = 2560;        // of the matrices: the model's width
+  std::int64_t outputs = 640;      // of a matrix that many rows meet: an expert's width
   std::int64_t bytes = 256 << 20;  // that a step reads: caches of the CPU count as they will
 };
 
