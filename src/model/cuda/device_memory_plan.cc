@@ -23,16 +23,23 @@ Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const Model& model, const Executo
     return Error{Code::kUnsupported, "the GPU has FP16 and E4M3 caches, not FP32",
                  "--kv-cache-dtype fp32", "use fp16 or fp8_e4m3, or run with --device cpu"};
   }
-  Arena arrays, tables;
-  WeightPlacer placer(arrays, tables);
-  placer.Place(model, limits.with_draft);
-  KV8_RETURN_IF_ERROR(placer.Check());
-  return SizesOf(model, limits);
+  Result<void> runs;
+  const DeviceMemoryPlan plan = Size(model, limits, runs);
+  KV8_RETURN_IF_ERROR(runs);
+  return plan;
 }
 
 DeviceMemoryPlan DeviceMemoryPlan::SizesOf(const Model& model, const ExecutorLimits& limits) {
+  Result<void> runs;
+  return Size(model, limits, runs);
+}
+
+DeviceMemoryPlan DeviceMemoryPlan::Size(const Model& model, const ExecutorLimits& limits,
+                                        Result<void>& runs) {
   Arena arrays, tables, work;
-  WeightPlacer(arrays, tables).Place(model, limits.with_draft);
+  WeightPlacer placer(arrays, tables);
+  placer.Place(model, limits.with_draft);
+  runs = placer.Check();
   DeviceWorkspace::Take(work, model.spec, WorkspaceSizeFor(limits));
   return DeviceMemoryPlan{
       .weights = arrays.bytes(),

@@ -30,6 +30,11 @@ struct DeviceMemoryPlan {
   /// Errors: kResourceExhausted with every owner's bytes.
   Result<void> CheckFits(bool tables_on_host, const DeviceMemoryInfo& now,
                          const Device& device) const;
+
+ private:
+  /// `runs` says whether the kernels can take the weights.
+  static DeviceMemoryPlan Size(const Model& model, const ExecutorLimits& limits,
+                               Result<void>& runs);
 };
 
 }  // namespace kv8::cuda

@@ -17,8 +17,10 @@ const T* WeightPlacer::Put(Arena& arena, const T* values, std::int64_t count) {
   return to;
 }
 
-/// What follows the last piece in both memories is copied with it.
+/// What follows the last piece in both memories is copied with it. A weight without memory, which
+/// only has a size, leaves nothing to copy.
 void WeightPlacer::AddPiece(void* to, const void* from, std::int64_t bytes) {
+  if (from == nullptr) return;
   if (!pieces_.empty()) {
     Piece& last = pieces_.back();
     const auto after = [&last](const void* p) {
@@ -37,6 +39,7 @@ void WeightPlacer::Vector(std::span<const float>& vector) {
 }
 
 void WeightPlacer::CheckFormat(const Weight& weight) {
+  if (error_) return;  // the first is told
   if (std::ranges::count(WeightFormatsOf(DeviceKind::kCuda), weight.format) > 0) return;
   error_ = Error{Code::kUnsupported,
                  fmt::format("a matrix of {} x {} is {}, the GPU has {}", weight.rows, weight.cols,
@@ -51,6 +54,7 @@ void WeightPlacer::Put(Weight& weight, Arena& arena) {
 
 void WeightPlacer::CheckLike(const Weight& first, const Weight& other) {
   CheckFormat(other);
+  if (error_) return;
   if (other.format == first.format && other.rows == first.rows && other.cols == first.cols) return;
   error_ =
       Error{Code::kUnsupported,
@@ -93,14 +97,17 @@ DevicePleTable WeightPlacer::PutTable(const PleWeights& host, const PleWeights& 
 DeviceWeights WeightPlacer::Place(const Model& model, bool with_draft) {
   pieces_.clear();
   shard_lists_.clear();
-  DeviceWeights placed{.weights = model.weights, .ple_tables = {}};
-  placed.weights.vectors.clear();
-  placed.weights.copies.clear();
-  if (!with_draft) placed.weights.mtp.reset();
+  const ModelWeights& host = model.weights;  // what it points to need not be copied along
+  DeviceWeights placed{.weights = {.embed = host.embed,
+                                   .lm_head = host.lm_head,
+                                   .layers = host.layers,
+                                   .mixer = host.mixer,
+                                   .mtp = with_draft ? host.mtp : std::nullopt},
+                       .ple_tables = {}};
   WeightVisit<WeightPlacer>{*this}(placed.weights);
   for (std::size_t i = 0; i < placed.weights.layers.size(); ++i) {
-    const std::optional<PleWeights>& host = model.weights.layers[i].ple;
-    if (host) placed.ple_tables.push_back(PutTable(*host, *placed.weights.layers[i].ple));
+    const std::optional<PleWeights>& ple = host.layers[i].ple;
+    if (ple) placed.ple_tables.push_back(PutTable(*ple, *placed.weights.layers[i].ple));
   }
   return placed;
 }
