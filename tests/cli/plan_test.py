@@ -24,15 +24,7 @@ class PlanTest(Kv8TestCase):
     def released(self, *arguments):
         return self.plan("--config", self.config(), *NVFP4, *arguments)
 
-    def test_Cli80_a_plan_needs_no_weights_and_takes_a_tenth_of_a_second(self):
-        config = self.config()
-        seconds = min(
-            self.succeed("plan", "--config", config, *NVFP4, *V100S, "--json").cpu_seconds
-            for _ in range(5)
-        )
-        self.assertLess(seconds, 0.1)
-
-    def test_Cli80_json_of_a_plan(self):
+    def test_Cli80_json_of_a_plan_without_weights(self):
         out = self.released(*V100S)
         self.assertEqual([c["kv_cache_dtype"] for c in out["caches"]], ["fp16", "fp8_e4m3"])
         for cache in out["caches"]:
