@@ -137,7 +137,7 @@ CommandRun SetUpSynth(CLI::App& app) {
   AddFormatFlags(app, *flags);
   app.add_option("--shard-size", request.shard_bytes,
                  "Most bytes of tensors in a file; one that is larger gets a file of its own")
-      ->capture_default_str()
+      ->default_str("5 GB")
       ->check(WholeNumberWithin(1, std::uint64_t{1} << 50));
   app.add_option("--threads", request.threads, "Threads; 0: one per hardware thread")
       ->capture_default_str()

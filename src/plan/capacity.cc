@@ -156,7 +156,7 @@ Result<CapacityPlan> Try(const PlanRequest& request, const std::vector<StageMode
     const bool fill = room && !request.options.kv_memory && page > 0;
     const std::int64_t own = fill ? std::max<std::int64_t>(*room, 0) / page : plan.memory.pages;
     if (page > 0) pages = std::min(pages.value_or(own), own);
-    out.stages.push_back(std::move(plan));
+    out.stages.push_back(plan);
   }
   if (out.misfit) return out;
   out.pages = pages.value_or(0);
