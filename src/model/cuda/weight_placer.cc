@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "ops/limits.h"
@@ -23,10 +24,11 @@ void WeightPlacer::AddPiece(void* to, const void* from, std::int64_t bytes) {
   if (from == nullptr) return;
   if (!pieces_.empty()) {
     Piece& last = pieces_.back();
-    const auto after = [&last](const void* p) {
-      return static_cast<const std::byte*>(p) + last.bytes;
+    // As numbers: a plan places at addresses from 0 on, where no memory is.
+    const auto follows = [&last](const void* p, const void* before) {
+      return std::bit_cast<std::intptr_t>(p) == std::bit_cast<std::intptr_t>(before) + last.bytes;
     };
-    if (after(last.to) == to && after(last.from) == from) {
+    if (follows(to, last.to) && follows(from, last.from)) {
       last.bytes += bytes;
       return;
     }
