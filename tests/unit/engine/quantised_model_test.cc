@@ -75,7 +75,7 @@ TEST(QuantisedModel, CostsWhatItsValuesCost) {
 }
 
 /// The beginning of every text of the evaluation corpus.
-TEST(QuantisedModel, LongCostsWhatItsValuesCostOnEveryText) {
+TEST(LongQuantisedModel, CostsWhatItsValuesCostOnEveryText) {
   CompareNll(Texts(SIZE_MAX, 512));
 }
 
