@@ -50,8 +50,9 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
   }
   if (options.tables_on_host) {
     const ExecutorMemory plan = OrThrow(PlanExecutor(options.device, model_->model(), limits));
-    limits.device_memory = plan.weights + plan.states + plan.rollback + plan.activations +
-                           limits.cache.kv_bytes() + limits.cache.index_bytes() - 1;
+    limits.device_memory = plan.weights + plan.tables + plan.states + plan.rollback +
+                           plan.activations + limits.cache.kv_bytes() + limits.cache.index_bytes() -
+                           1;
   }
   executor_ = OrThrow(CreateExecutor(options.device, model_->model(), limits));
   for (std::int64_t i = limits.cache.pages; i-- > 0;) {  // not in the order of the tokens
