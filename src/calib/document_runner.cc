@@ -96,7 +96,8 @@ Result<void> DocumentRunner::Fill(DocumentQueue& queue, bool may_begin) {
     if (next == nullptr) break;
     const std::int64_t tokens = std::ssize(next->ids);
     if (tokens > rows_left_ && rows_left_ < kPageTokens) break;
-    if (CeilDiv(tokens, kPageTokens) > pages_.free_count()) break;
+    // Alone it has all pages, or Begin says that they are too few.
+    if (!running_.empty() && CeilDiv(tokens, kPageTokens) > pages_.free_count()) break;
     KV8_RETURN_IF_ERROR(Begin(queue.Pop()));
     AddRows(running_.back(), share);
   }
@@ -151,8 +152,8 @@ void DocumentRunner::RunDraft() {
   std::int64_t row = 0;  // of the target
   for (const Running& document : running_) {
     const std::int64_t pairs = std::min(document.rows, document.total() - 1 - document.done);
-    const auto next = document.measured.document.ids.begin() + document.done + 1;
     if (pairs > 0) {
+      const auto next = document.measured.document.ids.begin() + document.done + 1;
       ids_.insert(ids_.end(), next, next + pairs);
       items_.push_back({.slot = document.slot,
                         .rows = pairs,
