@@ -54,13 +54,13 @@ void WeightPlacer::Put(Weight& weight, Arena& arena) {
   weight.codes = Put(arena, weight.codes, weight.bytes());  // bytes: maybe unaligned
 }
 
-void WeightPlacer::CheckLike(const Weight& first, const Weight& other) {
+void WeightPlacer::CheckLike(const Weight& first, std::size_t expert, const Weight& other) {
   CheckFormat(other);
   if (error_) return;
   if (other.format == first.format && other.rows == first.rows && other.cols == first.cols) return;
   error_ =
       Error{Code::kUnsupported,
-            fmt::format("an expert has {} x {} of {}, expert 0 {} x {} of {}", other.rows,
+            fmt::format("expert {} has {} x {} of {}, expert 0 {} x {} of {}", expert, other.rows,
                         other.cols, Name(other.format), first.rows, first.cols, Name(first.format)),
             "--device cuda", "run with --device cpu"};
 }
@@ -77,7 +77,7 @@ void WeightPlacer::Experts(std::initializer_list<std::vector<Weight>*> parts) {
   for (std::size_t i = 0; i < experts; ++i) {
     for (std::vector<Weight>* const part : parts) {
       Weight& weight = (*part)[i];
-      CheckLike(first, weight);
+      CheckLike(first, i, weight);
       AddPiece(to, weight.codes, weight.bytes());
       weight.codes = to;
       to += weight.bytes();

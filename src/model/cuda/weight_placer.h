@@ -54,7 +54,7 @@ class WeightPlacer {
   void AddPiece(void* to, const void* from, std::int64_t bytes);
   void Put(Weight& weight, Arena& arena);
   void CheckFormat(const Weight& weight);
-  void CheckLike(const Weight& first, const Weight& other);
+  void CheckLike(const Weight& first, std::size_t expert, const Weight& other);
   DevicePleTable PutTable(const PleWeights& host, const PleWeights& placed);
 
   Arena& arrays_;

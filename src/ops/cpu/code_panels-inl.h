@@ -1,5 +1,5 @@
 // Panels of weights that are stored as codes with scales: decoded on the way into the registers.
-// docs/kernels/linear.md explains them. Included once per instruction set.
+// docs/kernels/quantised-weights.md explains them. Included once per instruction set.
 //
 // As in linear_kernels-inl.h, vectors run over the rows of a panel. Each decoded weight is code
 // times scale in FP32; the sums have the order of product.h, and the global scale comes last.
@@ -30,7 +30,7 @@ using FullVec = hn::Vec<Full>;
 // Columns that have one vector of scales: every group that the fast loops take is a multiple.
 inline constexpr std::int64_t kScaleColumns = 16;
 // Columns whose scales are decoded at a time; what holds them stays in the first cache level.
-inline constexpr std::int64_t kScaleBlock = 512;
+inline constexpr std::int64_t kScaleSpan = 512;
 
 // The rows of a panel; the last of them stands in for those that are missing.
 struct PanelRows {
@@ -46,10 +46,10 @@ struct RowRange {
   const std::byte* row(int i) const { return at[i]; }
 };
 
-// Scales and zero points of a panel for up to kScaleBlock columns.
+// Scales and zero points of a panel for up to kScaleSpan columns.
 struct PanelScales {
-  HWY_ALIGN float scale[kScaleBlock / kScaleColumns][kPanel];
-  HWY_ALIGN float zero[kScaleBlock / kScaleColumns][kPanel];  // kInt4 alone: with Int4Code::kBias
+  HWY_ALIGN float scale[kScaleSpan / kScaleColumns][kPanel];
+  HWY_ALIGN float zero[kScaleSpan / kScaleColumns][kPanel];  // kInt4 alone: with Int4Code::kBias
 };
 
 // Columns of `panel` that the fast loops take; the rest goes one by one.
@@ -122,7 +122,7 @@ template <class Code>
 void LoadScales(const Weight& panel, std::int64_t k, std::int64_t count, PanelScales& to) {
   if constexpr (Code::kHasZero) {
     if (panel.zero_points == nullptr) {
-      std::fill_n(to.zero[0], kScaleBlock / kScaleColumns * kPanel,
+      std::fill_n(to.zero[0], kScaleSpan / kScaleColumns * kPanel,
                   Code::kBias + kSymmetricZeroPoint);
     } else {
       LoadGroups<ZeroPointElement>(panel, panel.zero_points, k, count, to.zero);
@@ -130,7 +130,7 @@ void LoadScales(const Weight& panel, std::int64_t k, std::int64_t count, PanelSc
   }
   switch (panel.scale_format) {
     case ScaleFormat::kNone:
-      std::fill_n(to.scale[0], kScaleBlock / kScaleColumns * kPanel, 1.0f);
+      std::fill_n(to.scale[0], kScaleSpan / kScaleColumns * kPanel, 1.0f);
       return;
     case ScaleFormat::kE4m3:
       return LoadGroups<E4m3Element>(panel, panel.scales, k, count, to.scale);
@@ -144,7 +144,7 @@ void LoadScales(const Weight& panel, std::int64_t k, std::int64_t count, PanelSc
 }
 
 // Calls use(v, k + i, i, w) for weights [k, k + kStep) of vector v of the panel's rows; `at` is
-// where k lies in the block of scales.
+// where k lies in the span of scales.
 template <class Code, class Use>
 HWY_INLINE void ForEachOfStep(const PanelRows& rows, int v, std::int64_t k, std::int64_t at,
                               const PanelScales& scales, Use& use) {
@@ -174,15 +174,15 @@ HWY_INLINE void ForEachWeight(const Weight& panel, Use&& use) {
   const std::byte* ahead = panel.codes + std::max(kPrefetchBytes, kPanel * stride);
   const std::int64_t fast = FastColumns<Code>(panel);
   PanelScales scales;
-  for (std::int64_t block = 0; block < fast; block += kScaleBlock) {
-    const std::int64_t end = std::min(fast, block + kScaleBlock);
-    LoadScales<Code>(panel, block, end - block, scales);
-    for (std::int64_t k = block; k < end; k += kStep<Code>, ahead += kPanel * 16) {
+  for (std::int64_t first = 0; first < fast; first += kScaleSpan) {
+    const std::int64_t end = std::min(fast, first + kScaleSpan);
+    LoadScales<Code>(panel, first, end - first, scales);
+    for (std::int64_t k = first; k < end; k += kStep<Code>, ahead += kPanel * 16) {
 #pragma GCC unroll 4
       for (int i = 0; i < kPanel * 16; i += 64) hwy::Prefetch(ahead + i);
 #pragma GCC unroll 16
       for (int v = 0; v < kPanelVectors; ++v) {
-        ForEachOfStep<Code>(rows, v, k, k - block, scales, use);
+        ForEachOfStep<Code>(rows, v, k, k - first, scales, use);
       }
     }
   }
