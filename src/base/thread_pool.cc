@@ -70,7 +70,9 @@ void ThreadPool::Run(const Loop& loop) {
     AwaitChange(inside_, inside);
     inside = inside_.load(std::memory_order_acquire);
   }
-  if (threw_.exchange(false)) std::rethrow_exception(std::exchange(problem_, nullptr));
+  if (!threw_.load(std::memory_order_relaxed)) return;  // who left the loop has told what it did
+  threw_.store(false, std::memory_order_relaxed);
+  std::rethrow_exception(std::exchange(problem_, nullptr));
 }
 
 /// Takes the next piece from the front of the thread's own share, or from the back of another's.
