@@ -62,8 +62,10 @@ Result<std::vector<TensorGroup>> GroupsOf(const ModelTensors& tensors, const Syn
   for (const ModelTensor& tensor : tensors.floats) {
     const StoredFormat& stored = request.formats.ExpertsOf(tensor);
     if (tensor.role == TensorRole::kTable) continue;
-    if (tensor.role != TensorRole::kExperts || IsPlain(stored.format)) {
+    if (tensor.role != TensorRole::kExperts) {
       groups.push_back(PlainGroup(tensor, request.formats.plain(), values));
+    } else if (IsPlain(stored.format)) {
+      groups.push_back(PlainGroup(tensor, stored.format, values));
     } else if (tensor.name.ends_with("gate_up_proj")) {
       gate_up = &tensor;
     } else {
