@@ -275,7 +275,7 @@ void AddModelFlags(CLI::App& app, PlanOptions& options) {
       ->needs(config)
       ->capture_default_str();
   app.add_option("--table-weights", options.table_weights,
-                 "Format of the n-gram table with --config: bf16, fp8")
+                 "Format of the n-gram table with --config: bf16, fp8, nvfp4")
       ->check(Parsed(ParseTableFormat))
       ->needs(config)
       ->capture_default_str();

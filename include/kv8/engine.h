@@ -19,9 +19,6 @@ namespace kv8 {
 
 class Tokenizer;
 
-/// Tokens in one page of the K/V cache; prefill chunks are multiples of it.
-inline constexpr std::int64_t kKvPageTokens = 64;
-
 /// How the draft head chooses when the request is sampled; greedy requests always draft greedily.
 enum class DraftSampling {
   kGreedy,         // its best token; then output equals that without speculation, draw for draw
@@ -86,7 +83,7 @@ struct KvCacheInfo {
     std::uint64_t flushed_v = 0;
   };
   KvDType dtype = KvDType::kFp16;
-  std::int64_t page_tokens = kKvPageTokens;
+  std::int64_t page_tokens = kPageTokens;
   std::int64_t bytes_per_token = 0;  // K and V, all layers
   std::int64_t pages = 0;            // per layer
   std::int64_t free_pages = 0;

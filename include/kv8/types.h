@@ -9,6 +9,9 @@ namespace kv8 {
 /// A row of the embedding table. 32 bits as in every checkpoint of the family.
 using TokenId = std::int32_t;
 
+/// Tokens in one page of the K/V cache; prefill chunks are multiples of it.
+inline constexpr std::int64_t kPageTokens = 64;
+
 /// How one element of the K/V cache is stored.
 enum class KvDType {
   kFp16,  // IEEE half; the default

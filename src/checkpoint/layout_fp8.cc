@@ -8,7 +8,6 @@ namespace kv8 {
 namespace {
 
 using enum DType;
-constexpr std::int32_t kBlockSide = 128;
 
 constexpr std::array kBlockParts = {
     PartRule{"weight", {kF8E4M3, kF8E4M3, kF8E4M3}},
@@ -29,12 +28,12 @@ Result<Weight> DescribeCodes(const WeightParts& parts) {
 
 Result<Weight> DescribeBlocks(const WeightParts& parts) {
   KV8_ASSIGN_OR_RETURN(Weight weight, DescribeCodes(parts));
-  const std::array shape = {CeilDiv<std::int64_t>(weight.rows, kBlockSide),
-                            CeilDiv<std::int64_t>(weight.cols, kBlockSide)};
+  const std::array shape = {CeilDiv<std::int64_t>(weight.rows, kFp8BlockSide),
+                            CeilDiv<std::int64_t>(weight.cols, kFp8BlockSide)};
   KV8_RETURN_IF_ERROR(RequireShape(parts, "weight_scale_inv", shape));
   const TensorView& scales = parts.At("weight_scale_inv");
   weight.scales = scales.data;
-  weight.group = weight.group_rows = kBlockSide;
+  weight.group = weight.group_rows = kFp8BlockSide;
   weight.scale_format = ScaleFormatOf(scales.dtype);
   return weight;
 }

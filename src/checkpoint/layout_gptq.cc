@@ -19,8 +19,16 @@ constexpr std::array kContainerParts = {
     PartRule{"g_idx", {kI32, kI32, kI32}, false},
 };
 
-/// Field i of an AutoAWQ word is output kAwqOrder[i] of its 8.
-constexpr std::array kAwqOrder = {0, 2, 4, 6, 1, 3, 5, 7};
+/// Output i of 8 is field kAwqField[i] of an AutoAWQ word.
+constexpr std::array kAwqField = {0, 4, 1, 5, 2, 6, 3, 7};
+
+int AwqField(std::int64_t row) {
+  return kAwqField[static_cast<std::size_t>(row % kFields)];
+}
+
+int GptqField(std::int64_t row) {
+  return static_cast<int>(row % kFields);
+}
 
 std::int64_t Outputs(const WeightParts& parts) {
   const TensorView& scales = parts.At("scales");
@@ -101,6 +109,13 @@ void Transpose(const std::byte* from, std::int64_t rows, std::int64_t cols, std:
   }
 }
 
+/// The zero point of output `row`, as qzeros stores it.
+std::uint8_t StoredZero(const std::byte* qzeros, const Weight& weight, std::int64_t row,
+                        std::int64_t group, int field) {
+  const std::int64_t word = group * (weight.rows / kFields) + row / kFields;
+  return NibbleOf(qzeros + word * 4, field);
+}
+
 void TransposeScales(const WeightParts& parts, Weight& weight, WeightCopies& copies) {
   const TensorView& scales = parts.At("scales");
   std::byte* const to = Allocate(scales.bytes(), copies);
@@ -124,48 +139,39 @@ Result<Weight> LoadGptq(const WeightParts& parts, Weight weight, std::optional<G
   Transpose<4>(codes.data, codes.shape[0], codes.shape[1], to);
   weight.codes = to;
   TransposeScales(parts, weight, copies);
-  const std::byte* const packed = parts.At("qzeros").data;
-  const std::int64_t groups = weight.scale_cols();
-  std::byte* const points = Allocate(weight.rows * groups, copies);
-  for (std::int64_t i = 0; i < weight.rows * groups; ++i) {
-    const std::int64_t row = i / groups, word = i % groups * (weight.rows / kFields) + row / 8;
-    int zero = NibbleOf(packed + word * 4, static_cast<int>(row % 8));
-    if (*zeros == GptqZeros::kLessOne && ++zero > 15) {
-      return parts.Bad("qzeros", Code::kUnsupported,
-                       fmt::format("holds 15 for output {}: a zero point of 16 or, overflown, of "
-                                   "0; programs differ",
-                                   row));
-    }
-    points[i] = static_cast<std::byte>(zero);
-  }
-  weight.zero_points = points;
-  return weight;
+  const std::byte* const qzeros = parts.At("qzeros").data;
+  std::optional<std::int64_t> overflown;
+  weight.zero_points = CopyZeroPoints(weight, copies, [&](std::int64_t row, std::int64_t group) {
+    const int added = *zeros == GptqZeros::kLessOne ? 1 : 0;
+    const int zero = StoredZero(qzeros, weight, row, group, GptqField(row)) + added;
+    if (zero > 15 && !overflown) overflown = row;
+    return static_cast<std::uint8_t>(zero);
+  });
+  if (!overflown) return weight;
+  return parts.Bad("qzeros", Code::kUnsupported,
+                   fmt::format("holds 15 for output {}: a zero point of 16 or, overflown, of 0; "
+                               "programs differ",
+                               *overflown));
 }
 
 Result<Weight> LoadAwq(const WeightParts& parts, Weight weight, std::optional<GptqZeros>,
                        WeightCopies& copies) {
   const std::byte* const codes = parts.At("qweight").data;
-  const std::byte* const zeros = parts.At("qzeros").data;
-  const std::int64_t words = weight.rows / kFields, groups = weight.scale_cols();
-  const std::int64_t row_bytes = weight.code_row_bytes();
+  const std::byte* const qzeros = parts.At("qzeros").data;
+  const std::int64_t words = weight.rows / kFields, row_bytes = weight.code_row_bytes();
   std::byte* const to = Allocate(weight.rows * row_bytes, copies);
-  std::byte* const points = Allocate(weight.rows * groups, copies);
-  for (std::int64_t w = 0; w < words; ++w) {
-    for (int field = 0; field < kFields; ++field) {
-      const std::int64_t row = w * kFields + kAwqOrder[static_cast<std::size_t>(field)];
-      const auto code = [&](std::int64_t col) {
-        return NibbleOf(codes + (col * words + w) * 4, field);
-      };
-      for (std::int64_t i = 0; i < row_bytes; ++i) {
-        to[row * row_bytes + i] = static_cast<std::byte>(code(2 * i) | code(2 * i + 1) << 4);
-      }
-      for (std::int64_t g = 0; g < groups; ++g) {
-        points[row * groups + g] = std::byte{NibbleOf(zeros + (g * words + w) * 4, field)};
-      }
+  for (std::int64_t row = 0; row < weight.rows; ++row) {
+    const auto code = [&](std::int64_t col) {
+      return NibbleOf(codes + (col * words + row / kFields) * 4, AwqField(row));
+    };
+    for (std::int64_t i = 0; i < row_bytes; ++i) {
+      to[row * row_bytes + i] = static_cast<std::byte>(code(2 * i) | code(2 * i + 1) << 4);
     }
   }
   weight.codes = to;
-  weight.zero_points = points;
+  weight.zero_points = CopyZeroPoints(weight, copies, [&](std::int64_t row, std::int64_t group) {
+    return StoredZero(qzeros, weight, row, group, AwqField(row));
+  });
   TransposeScales(parts, weight, copies);
   return weight;
 }

@@ -68,14 +68,11 @@ Result<Weight> LoadInt4(const WeightParts& parts, Weight described, std::optiona
   const TensorView* const packed = parts.Find("weight_zero_point");
   if (packed == nullptr) return described;
   const std::int64_t groups = described.scale_cols();
-  std::byte* const zeros = Allocate(described.rows * groups, copies);
-  for (std::int64_t row = 0; row < described.rows; ++row) {
-    const std::byte* const words = packed->data + row / kFields * groups * 4;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      zeros[row * groups + g] = std::byte{NibbleOf(words + g * 4, static_cast<int>(row % kFields))};
-    }
-  }
-  described.zero_points = zeros;
+  described.zero_points =
+      CopyZeroPoints(described, copies, [&](std::int64_t row, std::int64_t group) {
+        const std::byte* const word = packed->data + (row / kFields * groups + group) * 4;
+        return NibbleOf(word, static_cast<int>(row % kFields));
+      });
   return described;
 }
 

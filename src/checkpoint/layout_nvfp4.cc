@@ -10,7 +10,6 @@ namespace kv8 {
 namespace {
 
 using enum DType;
-constexpr std::int32_t kNvfp4Columns = 16;
 
 constexpr std::array kModelOptParts = {
     PartRule{"weight", {kU8, kU8, kU8}},
@@ -29,18 +28,18 @@ Result<Weight> DescribeNvfp4(const WeightParts& parts, std::string_view codes_le
   KV8_RETURN_IF_ERROR(RequireMatrix(parts, codes_leaf));
   const TensorView& codes = parts.At(codes_leaf);
   const std::int64_t rows = codes.shape[0], cols = 2 * codes.shape[1];
-  if (cols % kNvfp4Columns != 0) {
+  if (cols % kNvfp4Group != 0) {
     return parts.Bad(
         codes_leaf, Code::kMismatch,
-        fmt::format("holds {} columns, which groups of {} do not divide", cols, kNvfp4Columns));
+        fmt::format("holds {} columns, which groups of {} do not divide", cols, kNvfp4Group));
   }
-  KV8_RETURN_IF_ERROR(RequireShape(parts, "weight_scale", std::array{rows, cols / kNvfp4Columns}));
+  KV8_RETURN_IF_ERROR(RequireShape(parts, "weight_scale", std::array{rows, cols / kNvfp4Group}));
   return Weight{.format = WeightFormat::kNvfp4,
                 .rows = rows,
                 .cols = cols,
                 .codes = codes.data,
                 .scales = parts.At("weight_scale").data,
-                .group = kNvfp4Columns,
+                .group = kNvfp4Group,
                 .scale_format = ScaleFormat::kE4m3};
 }
 

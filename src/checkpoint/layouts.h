@@ -33,6 +33,18 @@ ScaleFormat ScaleFormatOf(DType dtype);
 /// Fresh memory that `copies` keeps.
 std::byte* Allocate(std::int64_t bytes, WeightCopies& copies);
 
+/// The zero points of a described weight, one byte each, in memory that `copies` keeps;
+/// at(row, group) is one of them.
+template <class At>
+const std::byte* CopyZeroPoints(const Weight& weight, WeightCopies& copies, At at) {
+  const std::int64_t groups = weight.scale_cols();
+  std::byte* const to = Allocate(weight.rows * groups, copies);
+  for (std::int64_t i = 0; i < weight.rows * groups; ++i) {
+    to[i] = std::byte{at(i / groups, i % groups)};
+  }
+  return to;
+}
+
 /// Codes of 4 bits in a word of 32.
 inline constexpr std::int64_t kFields = 8;
 

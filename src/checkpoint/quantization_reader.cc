@@ -8,8 +8,6 @@
 namespace kv8 {
 namespace {
 
-constexpr int kFp8Block = 128;
-constexpr int kNvfp4Group = 16;
 constexpr std::int64_t kMaxGroup = 1 << 20;
 
 /// The value of a key that is there and not null.
@@ -167,7 +165,7 @@ void QuantizationReader::ReadModelOpt() {
 void QuantizationReader::ReadFp8() {
   fields_.RequireOneOf("fmt", {"e4m3", "float8_e4m3fn"}, /*absent_ok=*/true);
   const Json* const block = Find(json_, "weight_block_size");
-  if (block != nullptr && *block != Json::array({kFp8Block, kFp8Block})) {
+  if (block != nullptr && *block != Json::array({kFp8BlockSide, kFp8BlockSide})) {
     fields_.Fail(Code::kUnsupported, "weight_block_size",
                  fmt::format("is {}; kv8 reads blocks of 128 x 128", block->dump().substr(0, 60)));
   }
@@ -175,7 +173,7 @@ void QuantizationReader::ReadFp8() {
   target.scheme = {.key = "quant_method",
                    .text = "fp8",
                    .format = WeightFormat::kFp8,
-                   .group = block != nullptr ? kFp8Block : 0};
+                   .group = block != nullptr ? kFp8BlockSide : 0};
   into_.targeted_.push_back(std::move(target));
 }
 

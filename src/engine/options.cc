@@ -11,8 +11,6 @@
 namespace kv8 {
 namespace {
 
-static_assert(kKvPageTokens == kPageTokens);
-
 // More than any machine runs; bounds what the fixed buffers can grow to.
 constexpr int kMaxSeqs = 4096;
 constexpr int kMaxThreads = 1024;

@@ -26,8 +26,6 @@ constexpr int kMaxStreams = 16;
 constexpr int kMaxConvKernel = 64;
 constexpr double kMaxRopeTheta = 1e12;
 constexpr std::uint64_t kMaxConfigBytes = 16'000'000;
-/// A page of the KV cache has 64 tokens, and whole selection blocks.
-constexpr int kPageTokens = 64;
 
 struct LayerSpelling {
   std::string_view text;

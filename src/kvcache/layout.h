@@ -9,9 +9,6 @@
 
 namespace kv8 {
 
-/// Tokens in one page of a K/V pool.
-inline constexpr std::int64_t kPageTokens = 64;
-
 /// Which page of a pool.
 enum class PageId : std::int32_t {};
 

@@ -95,7 +95,7 @@ std::int64_t SequencePages(const PlanRequest& request, const ModelSpec& spec) {
       request.options.max_model_len > 0 ? request.options.max_model_len : spec.max_positions;
   const bool copies =
       request.options.speculative_tokens > 0 && request.options.prefix_cache_memory > 0;
-  return CeilDiv(length, kKvPageTokens) + (copies ? 1 : 0);
+  return CeilDiv(length, kPageTokens) + (copies ? 1 : 0);
 }
 
 /// Places the tables; what is left for the cache, or nothing without a budget.
@@ -160,7 +160,7 @@ Result<CapacityPlan> Try(const PlanRequest& request, const std::vector<StageMode
   }
   if (out.misfit) return out;
   out.pages = pages.value_or(0);
-  out.tokens = out.pages * kKvPageTokens;
+  out.tokens = out.pages * kPageTokens;
   out.sequences = out.pages / one;
   return out;
 }
@@ -218,7 +218,7 @@ std::int64_t TokensWithStates(const CapacityPlan& plan, std::int64_t pool_bytes)
         std::max<std::int64_t>(room, 0) / (CacheBytes(stage.memory) / stage.memory.pages);
     pages = std::min(pages.value_or(own), own);
   }
-  return pages.value_or(0) * kKvPageTokens;
+  return pages.value_or(0) * kPageTokens;
 }
 
 std::int64_t PoolWithStates(const CapacityPlan& plan) {

@@ -11,13 +11,13 @@ namespace {
 std::int64_t LongestThatFits(PlanRequest request, const Fits& fits) {
   const std::int64_t asked = request.options.max_model_len;
   const std::int64_t length = asked > 0 ? asked : request.spec.max_positions;
-  std::int64_t good = 0, bad = (length + kKvPageTokens - 1) / kKvPageTokens;  // in pages
+  std::int64_t good = 0, bad = (length + kPageTokens - 1) / kPageTokens;  // in pages
   while (bad - good > std::max<std::int64_t>(1, good / 64)) {
     const std::int64_t middle = good + (bad - good) / 2;
-    request.options.max_model_len = middle * kKvPageTokens;
+    request.options.max_model_len = middle * kPageTokens;
     (fits(request) ? good : bad) = middle;
   }
-  return good * kKvPageTokens;
+  return good * kPageTokens;
 }
 
 }  // namespace

@@ -9,11 +9,11 @@ namespace kv8 {
 namespace {
 
 constexpr Weight kFp8Blocks{.format = WeightFormat::kFp8,
-                            .group = 128,
-                            .group_rows = 128,
+                            .group = kFp8BlockSide,
+                            .group_rows = kFp8BlockSide,
                             .scale_format = ScaleFormat::kFp32};
 constexpr Weight kNvfp4Groups{
-    .format = WeightFormat::kNvfp4, .group = 16, .scale_format = ScaleFormat::kE4m3};
+    .format = WeightFormat::kNvfp4, .group = kNvfp4Group, .scale_format = ScaleFormat::kE4m3};
 // One scale for a whole tensor is part of no row: it counts as none.
 constexpr Weight kFp8Whole{.format = WeightFormat::kFp8};
 
@@ -57,7 +57,9 @@ Result<Weight> ParseWeightFormat(std::string_view name) {
 Result<Weight> ParseTableFormat(std::string_view name) {
   if (name == "bf16") return Weight{};
   if (name == "fp8") return kFp8Whole;
-  return Error{Code::kInvalidArgument, fmt::format("\"{}\" is not one of bf16, fp8", name), "", ""};
+  if (name == "nvfp4") return kNvfp4Groups;
+  return Error{Code::kInvalidArgument, fmt::format("\"{}\" is not one of bf16, fp8, nvfp4", name),
+               "", ""};
 }
 
 }  // namespace kv8

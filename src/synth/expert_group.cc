@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "family/tensor_names.h"
+#include "numeric/e4m3.h"
 #include "synth/quantise.h"
 #include "synth/tensor_group.h"
 
@@ -13,7 +14,7 @@ namespace kv8 {
 namespace {
 
 /// Of activations: published files carry one, and nothing here measures it.
-constexpr float kInputScale = 1.0f / 448;
+constexpr float kInputScale = 1 / kE4M3Max;
 
 /// One projection of the expert, and what of a stack it is.
 struct Projection {
@@ -41,14 +42,15 @@ std::vector<StoredTensor> StoredAs(const Projection& p, const StoredFormat& stor
   const std::int64_t rows = p.rows, cols = p.cols;
   const auto name = [&](const char* leaf) { return fmt::format("{}.{}", p.name, leaf); };
   if (stored.format == WeightFormat::kFp8) {
-    return {{name("weight"), DType::kF8E4M3, {rows, cols}},
-            {name("weight_scale_inv"),
-             DType::kBF16,
-             {CeilDiv<std::int64_t>(rows, kFp8Block), CeilDiv<std::int64_t>(cols, kFp8Block)}}};
+    return {
+        {name("weight"), DType::kF8E4M3, {rows, cols}},
+        {name("weight_scale_inv"),
+         DType::kBF16,
+         {CeilDiv<std::int64_t>(rows, kFp8BlockSide), CeilDiv<std::int64_t>(cols, kFp8BlockSide)}}};
   }
   if (stored.format == WeightFormat::kNvfp4) {
     return {{name("weight"), DType::kU8, {rows, cols / 2}},
-            {name("weight_scale"), DType::kF8E4M3, {rows, cols / kNvfp4Block}},
+            {name("weight_scale"), DType::kF8E4M3, {rows, cols / kNvfp4Group}},
             {name("weight_scale_2"), DType::kF32, {}},
             {name("input_scale"), DType::kF32, {}}};
   }

@@ -19,7 +19,7 @@ Result<void> CheckMatrix(const ModelTensor& tensor, std::int64_t rows, const Sto
                          const char* flag) {
   const std::int64_t cols = tensor.shape.back();
   if (stored.format == WeightFormat::kNvfp4) {
-    return RequireMultiple(cols, kNvfp4Block, "columns", flag, tensor);
+    return RequireMultiple(cols, kNvfp4Group, "columns", flag, tensor);
   }
   if (stored.format != WeightFormat::kInt4) return {};
   KV8_RETURN_IF_ERROR(RequireMultiple(cols, stored.group, "columns", flag, tensor));

@@ -85,10 +85,11 @@ std::vector<std::uint8_t> QuantiseFp8(ConstMatrix w, std::uint16_t scale) {
 Fp8Matrix QuantiseFp8(ConstMatrix w) {
   Fp8Matrix out;
   out.codes.resize(static_cast<std::size_t>(w.rows * w.cols));
-  for (std::int64_t top = 0; top < w.rows; top += kFp8Block) {
-    for (std::int64_t left = 0; left < w.cols; left += kFp8Block) {
-      const ConstMatrix block = w.Rows(top, std::min<std::int64_t>(kFp8Block, w.rows - top))
-                                    .Cols(left, std::min<std::int64_t>(kFp8Block, w.cols - left));
+  for (std::int64_t top = 0; top < w.rows; top += kFp8BlockSide) {
+    for (std::int64_t left = 0; left < w.cols; left += kFp8BlockSide) {
+      const ConstMatrix block =
+          w.Rows(top, std::min<std::int64_t>(kFp8BlockSide, w.rows - top))
+              .Cols(left, std::min<std::int64_t>(kFp8BlockSide, w.cols - left));
       const std::uint16_t scale = Fp8TensorScale(Magnitude(block));
       const std::vector<std::uint8_t> codes = QuantiseFp8(block, scale);
       for (std::int64_t r = 0; r < block.rows; ++r) {
@@ -107,13 +108,13 @@ float Nvfp4GlobalScale(float magnitude) {
 }
 
 Nvfp4Matrix QuantiseNvfp4(ConstMatrix w, float global_scale) {
-  assert(w.cols % kNvfp4Block == 0);
+  assert(w.cols % kNvfp4Group == 0);
   Nvfp4Matrix out;
   out.codes.resize(static_cast<std::size_t>(w.rows * w.cols / 2));
   std::uint8_t* byte = out.codes.data();
   for (std::int64_t r = 0; r < w.rows; ++r) {
-    for (std::int64_t c = 0; c < w.cols; c += kNvfp4Block) {
-      const std::span<const float> block = Part(w.row(r), c, kNvfp4Block);
+    for (std::int64_t c = 0; c < w.cols; c += kNvfp4Group) {
+      const std::span<const float> block = Part(w.row(r), c, kNvfp4Group);
       const std::uint8_t code = Nvfp4BlockScale(Magnitude(block), global_scale);
       const float scale = DecodeE4M3(code) * global_scale;
       for (std::size_t i = 0; i < block.size(); i += 2) {

@@ -5,13 +5,9 @@
 #include <vector>
 
 #include "tensor/tensor_view.h"
+#include "tensor/weight.h"
 
 namespace kv8 {
-
-/// Rows and columns of an FP8 quantisation block.
-inline constexpr int kFp8Block = 128;
-/// Columns of an NVFP4 quantisation block.
-inline constexpr int kNvfp4Block = 16;
 
 /// Largest magnitude. Every value must be finite, here and below.
 float Magnitude(ConstMatrix w);

@@ -44,12 +44,12 @@ Json Fp8Config(const SynthFormats& formats, const ModelTensors& tensors) {
   return {{"quant_method", "fp8"},
           {"fmt", "e4m3"},
           {"activation_scheme", "dynamic"},
-          {"weight_block_size", {kFp8Block, kFp8Block}},
+          {"weight_block_size", {kFp8BlockSide, kFp8BlockSide}},
           {"modules_to_not_convert", PlainModules(formats, tensors)}};
 }
 
 Json Nvfp4Scheme() {
-  return {{"num_bits", 4}, {"type", "float"}, {"group_size", kNvfp4Block}, {"dynamic", false}};
+  return {{"num_bits", 4}, {"type", "float"}, {"group_size", kNvfp4Group}, {"dynamic", false}};
 }
 
 /// By module, what a mixed file holds.
@@ -58,15 +58,15 @@ Json QuantisedLayers(const SynthFormats& formats, const ModelTensors& tensors) {
   for (const ModelTensor& tensor : tensors.floats) {
     if (tensor.role == TensorRole::kExperts) {
       layers[ExpertsModuleOf(tensor)] =
-          tensor.is_draft() ? Json{{"quant_algo", "FP8_PB_WO"}, {"group_size", kFp8Block}}
-                            : Json{{"quant_algo", "NVFP4"}, {"group_size", kNvfp4Block}};
+          tensor.is_draft() ? Json{{"quant_algo", "FP8_PB_WO"}, {"group_size", kFp8BlockSide}}
+                            : Json{{"quant_algo", "NVFP4"}, {"group_size", kNvfp4Group}};
     }
     if (tensor.role != TensorRole::kTable || IsPlain(formats.table)) continue;
     const std::string part = ReleasedName(tensor.name);
     layers[part.substr(0, part.rfind(".shard_"))] =
         formats.table == WeightFormat::kFp8
             ? Json{{"quant_algo", "FP8"}}
-            : Json{{"quant_algo", "NVFP4"}, {"group_size", kNvfp4Block}};
+            : Json{{"quant_algo", "NVFP4"}, {"group_size", kNvfp4Group}};
   }
   return layers;
 }

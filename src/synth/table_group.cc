@@ -39,7 +39,7 @@ std::vector<StoredTensor> StoredAs(const ModelTensor& part, WeightFormat format)
   if (format == WeightFormat::kFp8) return {{name, DType::kF8E4M3, part.shape}};
   if (format != WeightFormat::kNvfp4) return {{name, DTypeOf(format), part.shape}};
   return {{name, DType::kU8, {rows, cols / 2}},
-          {name + "_scale", DType::kF8E4M3, {rows, cols / kNvfp4Block}}};
+          {name + "_scale", DType::kF8E4M3, {rows, cols / kNvfp4Group}}};
 }
 
 /// The tensors of `out` from row `row` on. `bound` is the table's.
@@ -51,7 +51,7 @@ Result<void> WriteRows(const ModelTensor& part, WeightFormat format, float bound
   if (format == WeightFormat::kNvfp4) {
     const Nvfp4Matrix q = QuantiseNvfp4(rows, Nvfp4GlobalScale(bound));
     KV8_RETURN_IF_ERROR(out.Write(0, row * rows.cols / 2, q.codes));
-    return out.Write(1, row * rows.cols / kNvfp4Block, q.scales);
+    return out.Write(1, row * rows.cols / kNvfp4Group, q.scales);
   }
   const std::span<const float> values(rows.data, static_cast<std::size_t>(rows.rows * rows.cols));
   KV8_ASSIGN_OR_RETURN(const auto codes, PlainCodes(part, row * rows.cols, values, format));

@@ -70,6 +70,11 @@ constexpr const char* Name(WeightFormat format) {
   return "";
 }
 
+/// Rows and columns that share a scale in FP8 matrices of public checkpoints.
+inline constexpr int kFp8BlockSide = 128;
+/// Columns that share a scale in kNvfp4.
+inline constexpr int kNvfp4Group = 16;
+
 /// Zero points of a kInt4 weight that stores none.
 inline constexpr int kSymmetricZeroPoint = 8;
 

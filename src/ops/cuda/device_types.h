@@ -39,7 +39,7 @@ struct IndexPoolView {
   std::int32_t index_dim;
 };
 
-inline constexpr std::int32_t kPageTokens = 64;           // of kvcache/layout.h
+inline constexpr std::int32_t kPageTokens = 64;           // of kv8/types.h
 inline constexpr std::int32_t kRingTokens = 16;           // kIndexRingTokens of kvcache/layout.h
 inline constexpr std::int32_t kSelectionBlockTokens = 4;  // the only width that kernels read
 

@@ -81,7 +81,8 @@ TEST(WeightFormats, ByModuleAsPublicCheckpointsAre) {
                            "NVFP4", "int4-g-8", "q4_0"}) {
     EXPECT_FALSE(ParseWeightFormat(text).ok()) << text;
   }
-  EXPECT_FALSE(ParseTableFormat("nvfp4").ok());
+  EXPECT_EQ(ParseTableFormat("nvfp4").value().group, kNvfp4Group);
+  EXPECT_FALSE(ParseTableFormat("int4-g32").ok());
 }
 
 /// 640 x 2560, by hand.
