@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build python3 libboost1.81-dev libcli11-dev libfmt-dev libhwy-dev libicu-dev
-  libsimdjson-dev libspdlog-dev libssl-dev nlohmann-json3-dev prometheus-cpp-dev)
+  libsimdjson-dev libspdlog-dev libssl-dev liburing-dev nlohmann-json3-dev prometheus-cpp-dev)
 dev_packages=(python3-pip git ccache clang clang-format clang-tidy libclang-rt-14-dev
   libbenchmark-dev libgmock-dev libgtest-dev)
 browser_packages=(chromium fonts-dejavu-core)

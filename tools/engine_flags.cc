@@ -91,6 +91,15 @@ void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays)
       ->check(NotEmpty());
 }
 
+void AddTableCacheFlag(CLI::App& app, std::optional<std::int64_t>& bytes) {
+  app.add_option(
+         "--table-cache", bytes,
+         "Bytes of n-gram rows to keep of those read from the files when a step needs them; "
+         "0: use the files where they are mapped; default: 256 MiB for tables larger than "
+         "half of this machine's memory, else 0; on the CPU")
+      ->check(WholeNumberWithin(0, INT64_MAX));
+}
+
 void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length) {
   app.add_option("--model", flags.model, "Checkpoint directory, or a materialized one")
       ->required()
@@ -112,6 +121,7 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& defaul
   app.add_option("--device-memory", flags.device_memory,
                  "Bytes of the GPU's memory to take at most; default: all that is free")
       ->check(WholeNumberWithin(1, INT64_MAX));
+  AddTableCacheFlag(app, flags.table_cache);
   AddLineageFlags(app, flags.accept_lineage, flags.trust_weights);
 }
 
@@ -128,6 +138,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.max_model_len = flags.max_model_len > 0 ? flags.max_model_len : needed_tokens;
   options.kv_memory = flags.kv_memory;
   options.device_memory = flags.device_memory;
+  options.table_cache = flags.table_cache;
   options.max_num_seqs = flags.max_num_seqs;
   options.prefix_cache_memory = flags.prefix_cache_memory;
   options.cache_generated = flags.cache_generated;
@@ -140,6 +151,9 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   KV8_ASSIGN_OR_RETURN(auto engine, Engine::Create(options));
   const KvCacheInfo cache = engine->kv_cache();
   NoteBinding(cache.weights_binding, cache.accepted_lineage, note);
+  if (const auto table = engine->statistics().ngram_table; !table.refusal.empty()) {
+    note(fmt::format("{}; n-gram rows are read by pread", table.refusal));
+  }
   return engine;
 }
 
@@ -166,6 +180,13 @@ Json KvCacheJson(const KvCacheInfo& info) {
           {"saturated", LossOf(info).saturated},
           {"flushed", LossOf(info).flushed},
           {"layers", std::move(layers)}};
+}
+
+Json NgramTableJson(const NgramTableStatistics& table) {
+  return {{"access", Name(table.access)},
+          {"rows", table.rows},
+          {"cached_rows", table.cached_rows},
+          {"read_rows", table.read_rows}};
 }
 
 Json MemoryJson(const MemoryPlan& memory) {

@@ -38,6 +38,7 @@ struct EngineFlags {
   std::int64_t max_model_len = 0;  // 0: what the request needs
   std::optional<std::int64_t> kv_memory;
   std::optional<std::int64_t> device_memory;
+  std::optional<std::int64_t> table_cache;
   int max_num_seqs = 1;
   std::int64_t prefix_cache_memory = 0;
   bool cache_generated = false;
@@ -46,9 +47,12 @@ struct EngineFlags {
 };
 
 /// Declares --model, --overlay, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory,
-/// --device-memory and those of AddDeviceFlags and AddLineageFlags. `default_length` says what
-/// --max-model-len is when it is not given.
+/// --device-memory, --table-cache and those of AddDeviceFlags and AddLineageFlags. `default_length`
+/// says what --max-model-len is when it is not given.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length);
+
+/// Declares --table-cache.
+void AddTableCacheFlag(CLI::App& app, std::optional<std::int64_t>& bytes);
 
 /// Declares --overlay, which may be given several times.
 void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays);
@@ -69,6 +73,9 @@ void NoteBinding(WeightsBinding weights, const std::vector<std::string>& accepte
 
 /// The `kv_cache` object of the output.
 Json KvCacheJson(const KvCacheInfo& info);
+
+/// The `ngram_table` object of the output.
+Json NgramTableJson(const NgramTableStatistics& table);
 
 /// The `memory` object of the output: bytes by owner.
 Json MemoryJson(const MemoryPlan& memory);

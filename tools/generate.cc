@@ -141,6 +141,7 @@ Result<void> Generate(const GenerateOptions& options) {
                    {"speculative",
                     SpeculationJson(completion.speculation, options.engine.speculative_tokens)},
                    {"kv_cache", KvCacheJson(engine->kv_cache())},
+                   {"ngram_table", NgramTableJson(engine->statistics().ngram_table)},
                    {"memory", MemoryJson(engine->memory())}}));
   } else {
     Note(Summary(completion, engine->kv_cache()));

@@ -303,6 +303,7 @@ void AddRunFlags(CLI::App& app, PlanOptions& options) {
                  "Bytes for the cache of each rank; default: all that is left of the budget, or "
                  "without one what --max-model-len and --max-num-seqs need")
       ->check(Parsed(ParseBytes));
+  AddTableCacheFlag(app, engine.table_cache);
   app.add_option("--prefix-cache-memory", options.prefix_cache_memory,
                  "Bytes of host memory for states of earlier prompts; default: no prefix cache")
       ->check(Parsed(ParseBytes));

@@ -29,7 +29,9 @@ std::vector<TokenId> SomeIds(std::int64_t count, unsigned seed) {
 }
 
 std::unique_ptr<Engine> OpenOrSkip(benchmark::State& state, EngineOptions options) {
-  options.model = std::filesystem::path(KV8_SOURCE_DIR) / "models/tiny-qwen4exp";
+  const char* named = std::getenv("KV8_BENCH_MODEL");
+  const auto bundled = std::filesystem::path(KV8_SOURCE_DIR) / "models/tiny-qwen4exp";
+  options.model = named != nullptr ? named : bundled;
   options.threads = Threads();
   if (options.kv_dtype == KvDType::kE4M3) options.scale_pack = ScalePack();
   auto engine = Engine::Create(options);

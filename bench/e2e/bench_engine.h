@@ -14,9 +14,9 @@ namespace kv8::bench {
 /// not depend on what the tokens are.
 std::vector<TokenId> SomeIds(std::int64_t count, unsigned seed);
 
-/// The bundled model with $KV8_BENCH_THREADS threads, by default two. E4M3 takes its scales from
-/// $KV8_SCALE_PACK, or from where scripts/quickstart.sh leaves them. Skips the benchmark and
-/// returns nullptr on any error.
+/// $KV8_BENCH_MODEL, by default the bundled model, with $KV8_BENCH_THREADS threads, by default two.
+/// E4M3 takes its scales from $KV8_SCALE_PACK, or from where scripts/quickstart.sh leaves them.
+/// Skips the benchmark and returns nullptr on any error.
 std::unique_ptr<Engine> OpenOrSkip(benchmark::State& state, EngineOptions options);
 
 /// Submits prompts of `context` tokens, one per sequence, and runs them to their first tokens.

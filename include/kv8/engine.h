@@ -19,6 +19,9 @@ namespace kv8 {
 
 class Tokenizer;
 
+/// See EngineOptions::table_cache. Of the released model in BF16, 800,000 rows: of 50,000 tokens.
+inline constexpr std::int64_t kDefaultTableCache = 256 << 20;
+
 /// How the draft head chooses when the request is sampled; greedy requests always draft greedily.
 enum class DraftSampling {
   kGreedy,         // its best token; then output equals that without speculation, draw for draw
@@ -66,6 +69,11 @@ struct EngineOptions {
   /// Implementation of the ops; empty: the first. CPU: "simd", "reference", which is the plain one.
   /// GPU: "native", "sm70", which is the V100's code.
   std::string backend;
+  /// Rows of n-gram tables are read from the files as soon as a step knows its tokens, and so many
+  /// bytes of them are kept; 0: they are used where the files are mapped. Absent:
+  /// kDefaultTableCache for tables that take more than half of the machine's memory, else 0. With
+  /// kCpu alone.
+  std::optional<std::int64_t> table_cache;
   /// Bytes of the GPU's memory that may be taken; absent: all that is free. With kCuda alone.
   std::optional<std::int64_t> device_memory;
 };
@@ -119,8 +127,10 @@ struct MemoryPlan {
   /// What the CPU's ops need while they run: a piece proportional to the rows of a step, and a
   /// fixed one per thread. On a GPU it is among the activations.
   std::int64_t scratch = 0;
-  std::int64_t weights = 0;    // copies on a GPU; the CPU computes on the mapped files
-  std::int64_t tables = 0;     // likewise of embedding and n-gram tables; 0 when on the host
+  std::int64_t weights = 0;  // copies on a GPU; the CPU computes on the mapped files
+  /// Likewise of embedding and n-gram tables; 0 when on the host. On the CPU, n-gram rows that are
+  /// kept of those read from the files.
+  std::int64_t tables = 0;
   std::int64_t snapshots = 0;  // of shared beginnings
   std::int64_t preempted = 0;  // of sequences that gave way: all but one, each at its longest
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "kv8/request.h"
@@ -14,6 +16,35 @@ struct Histogram {
   std::vector<std::uint64_t> counts;
   double sum = 0;
   std::uint64_t count = 0;
+};
+
+/// How rows of n-gram tables get to the model.
+enum class TableAccess {
+  kResident,  // they lie in memory: mapped files, or copies on a device
+  kIoUring,   // read from the files when a step needs them
+  kPread,     // the same, where the kernel refuses io_uring
+};
+
+/// "resident", "io_uring", "pread".
+constexpr std::string_view Name(TableAccess access) {
+  switch (access) {
+    case TableAccess::kResident:
+      return "resident";
+    case TableAccess::kIoUring:
+      return "io_uring";
+    case TableAccess::kPread:
+      return "pread";
+  }
+  return "";
+}
+
+/// Rows of n-gram tables; they are not counted with kResident.
+struct NgramTableStatistics {
+  TableAccess access = TableAccess::kResident;
+  std::string refusal;            // with kPread, why there is no io_uring
+  std::uint64_t rows = 0;         // wanted
+  std::uint64_t cached_rows = 0;  // of these, how many were kept from earlier steps
+  std::uint64_t read_rows = 0;    // read; what a step wants several times it reads once
 };
 
 struct EngineStatistics {
@@ -54,6 +85,7 @@ struct EngineStatistics {
   double commit_seconds = 0;  // sampling, callbacks, bookkeeping
 
   SpeculationStats speculation;
+  NgramTableStatistics ngram_table;
 
   // One observation per request, when it is over.
   Histogram queue_seconds;    // from submission to the first row

@@ -209,6 +209,25 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+Result<OpenFile> OpenFile::Open(const std::filesystem::path& path) {
+  KV8_ASSIGN_OR_RETURN(const auto opened, OpenRegular(path));
+  ::posix_fadvise(opened.first, 0, 0, POSIX_FADV_RANDOM);  // advice: it may be ignored
+  return OpenFile(opened.first, opened.second);
+}
+
+OpenFile::OpenFile(OpenFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), stamp_(other.stamp_) {}
+
+OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(stamp_, other.stamp_);
+  return *this;
+}
+
+OpenFile::~OpenFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
 Result<void> WriteFileAtomic(const std::filesystem::path& path, std::string_view content) {
   return WriteAndRename(path, content, RenameOver);
 }

@@ -71,6 +71,27 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+/// A regular file that parts are read from, in no order: the system reads nothing ahead. Move-only.
+class OpenFile {
+ public:
+  /// Errors: kNotFound, kIo, kInvalidArgument for what is not a regular file.
+  static Result<OpenFile> Open(const std::filesystem::path& path);
+
+  OpenFile(OpenFile&& other) noexcept;
+  OpenFile& operator=(OpenFile&& other) noexcept;
+  ~OpenFile();
+
+  int fd() const { return fd_; }
+  /// As it was when the file was opened.
+  const FileStamp& stamp() const { return stamp_; }
+
+ private:
+  OpenFile(int fd, const FileStamp& stamp) : fd_(fd), stamp_(stamp) {}
+
+  int fd_ = -1;
+  FileStamp stamp_;
+};
+
 /// Writes `content` to `path` so that a reader sees either the old file or the whole new one: a
 /// sibling temporary, fsync, rename. The temporary is removed on failure.
 /// Errors: kIo (a full disk included).

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <set>
 #include <system_error>
@@ -184,6 +185,22 @@ Result<TensorView> TensorFiles::Get(std::string_view canonical_name,
 std::filesystem::path TensorFiles::FileOf(std::string_view canonical_name) const {
   const auto found = origins_.find(canonical_name);
   return found == origins_.end() ? std::filesystem::path() : files_[found->second.file].path();
+}
+
+TensorFiles::Place TensorFiles::PlaceOf(const std::byte* data) const {
+  const auto holds = [data](const std::byte* begin, std::int64_t bytes) {
+    // As numbers: these are pointers into different maps.
+    const auto at = std::bit_cast<std::intptr_t>(data), from = std::bit_cast<std::intptr_t>(begin);
+    return at >= from && at < from + bytes;
+  };
+  for (const SafetensorsFile& file : files_) {
+    if (!holds(file.bytes().data(), std::ssize(file.bytes()))) continue;
+    for (const auto& [name, view] : file.content().tensors) {
+      if (holds(view.data, view.bytes())) return {&file, name};
+    }
+    return {&file, {}};
+  }
+  return {};
 }
 
 std::size_t TensorFiles::PartOf(std::string_view canonical_name) const {

@@ -68,6 +68,12 @@ class TensorFiles {
   std::filesystem::path FileOf(std::string_view canonical_name) const;
   /// Every shard that an index names, part by part, in the order in which it names them first.
   const std::vector<SafetensorsFile>& files() const { return files_; }
+  /// Where a byte of the maps comes from; no file for other memory.
+  struct Place {
+    const SafetensorsFile* file = nullptr;
+    std::string_view tensor;  // as written there; empty between tensors
+  };
+  Place PlaceOf(const std::byte* data) const;
   /// Asks the file system, without reading, whether every shard is the file that was opened: the
   /// maps show what others write into it. Errors: kIo for one that changed, was replaced or is
   /// gone.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/machine_memory.h"
 #include "engine/engine_impl.h"
 #include "engine/options.h"
 #include "engine/request_check.h"
@@ -35,11 +36,24 @@ Result<std::shared_ptr<const Tokenizer>> FindTokenizer(const EngineOptions& opti
   return std::move(tokenizer).error();
 }
 
+Result<EngineSetup> SetUpFor(const EngineOptions& options, const LoadedModel& loaded) {
+  const Model& model = loaded.model();
+  KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, model.spec));
+  std::int64_t tables = 0;
+  for (const LayerWeights& layer : model.weights.layers) {
+    if (!layer.ple) continue;
+    for (const Weight& shard : layer.ple->shards) tables += shard.bytes();
+  }
+  setup.executor.table_cache = TableCacheOf(options, tables, MachineMemory());
+  setup.executor.files = &loaded.checkpoint();
+  return setup;
+}
+
 }  // namespace
 
 Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(const LoadedModel model, Open(options));
-  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, model.model().spec));
+  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUpFor(options, model));
   KV8_ASSIGN_OR_RETURN(const ExecutorMemory executor,
                        PlanExecutor(setup.device, model.model(), setup.executor));
   return PlanMemory(setup, model.model().spec, executor);
@@ -48,7 +62,7 @@ Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   KV8_ASSIGN_OR_RETURN(LoadedModel loaded, Open(options));
   auto model = std::make_unique<const LoadedModel>(std::move(loaded));
-  KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, model->model().spec));
+  KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUpFor(options, *model));
   setup.executor.scales = model->scales();
   KV8_ASSIGN_OR_RETURN(auto tokenizer, FindTokenizer(options));
   setup.executor.tokens = model->model().spec.vocab;

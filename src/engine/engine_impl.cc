@@ -254,7 +254,8 @@ void Engine::Impl::Fail(RequestRecord& record, Error error) {
 
 /// Once a step, before its results are delivered or kept. A check of a shard takes a microsecond.
 void Engine::Impl::LookForFailure() {
-  if (failure_) return;
+  // What the executor could not read, it knows by tensor.
+  if (failure_ || runner_.executor().failure()) return;
   if (auto weights = loaded_->checkpoint().CheckUnchanged(); !weights.ok()) {
     failure_ = std::move(weights).error();
   }

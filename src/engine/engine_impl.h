@@ -39,7 +39,9 @@ class Engine::Impl {
   KvCacheInfo kv_cache() const;
   std::vector<KvPageInfo> pool_map() const;
   EngineStatistics statistics() const {
-    return statistics_.Snapshot(scheduler_, runner_.executor().Saturation());
+    EngineStatistics now = statistics_.Snapshot(scheduler_, runner_.executor().Saturation());
+    now.ngram_table = runner_.executor().ngram_table();
+    return now;
   }
 
  private:

@@ -113,6 +113,14 @@ Result<void> CheckOptions(const EngineOptions& options) {
     return Error{Code::kInvalidArgument, "the CPU has no memory of its own", "--device-memory",
                  "leave it out, or give --device cuda too"};
   }
+  if (options.table_cache && options.device != DeviceKind::kCpu) {
+    return Error{Code::kInvalidArgument, "a GPU does not read n-gram rows from the files",
+                 "--table-cache", "leave it out, or run with --device cpu"};
+  }
+  if (options.table_cache.value_or(0) < 0) {
+    return Error{Code::kInvalidArgument, fmt::format("{} is negative", *options.table_cache),
+                 "--table-cache", "use a number of bytes, or 0 for mapped tables"};
+  }
   if (options.prefix_cache_memory < 0) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.prefix_cache_memory),
                  "--prefix-cache-memory", "use a number of bytes, or 0 for no prefix cache"};
@@ -163,6 +171,14 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec) {
                      .cache_generated = options.cache_generated};
   setup.preempted_bytes = PreemptedBytes(setup, spec);
   return setup;
+}
+
+std::optional<std::int64_t> TableCacheOf(const EngineOptions& options, std::int64_t table_bytes,
+                                         std::int64_t memory) {
+  if (options.device != DeviceKind::kCpu) return std::nullopt;
+  const bool too_large = table_bytes > memory / 2;  // the other half is for all else
+  const std::int64_t cache = options.table_cache.value_or(too_large ? kDefaultTableCache : 0);
+  return cache > 0 ? std::optional(cache) : std::nullopt;
 }
 
 MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,

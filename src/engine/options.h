@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "engine/scheduler.h"
 #include "kv8/engine.h"
@@ -29,6 +30,11 @@ Result<void> CheckOptions(const EngineOptions& options);
 /// Errors: kInvalidArgument for limits that the checkpoint contradicts; kResourceExhausted for a
 /// kv_memory below one sequence of max_model_len, with both numbers.
 Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec);
+
+/// What ExecutorLimits::table_cache is for tables of `table_bytes` on a machine with `memory`
+/// bytes.
+std::optional<std::int64_t> TableCacheOf(const EngineOptions& options, std::int64_t table_bytes,
+                                         std::int64_t memory);
 
 /// What an engine with this setup takes. `executor` says what the executor's part is.
 MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,

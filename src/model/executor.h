@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/token_choice.h"
+#include "checkpoint/tensor_files.h"
 #include "kv8/error.h"
+#include "kv8/statistics.h"
 #include "kv8/types.h"
 #include "kvcache/kv_cache.h"
 #include "model/batch.h"
@@ -36,12 +38,16 @@ struct ExecutorLimits {
   bool prefill_only = false;        // no row will be in decode and no logit asked for
   std::string backend;              // of the device's ops, see EngineOptions; empty: the first
   std::optional<std::int64_t> device_memory;  // see EngineOptions
+  /// Rows of n-gram tables are read from the files, and so many bytes of them kept; absent: they
+  /// are used where they are mapped. On the CPU alone.
+  std::optional<std::int64_t> table_cache;
+  const TensorFiles* files = nullptr;  // that the model lies in; needed with table_cache
 };
 
 /// Bytes that an executor takes beside the pools, by owner; known before it takes them.
 struct ExecutorMemory {
   std::int64_t weights = 0;      // copies on a device; the CPU computes on the mapped files
-  std::int64_t tables = 0;       // likewise of embedding and n-gram tables; 0 in host memory
+  std::int64_t tables = 0;       // likewise of embedding and n-gram tables; on the CPU, rows kept
   std::int64_t states = 0;       // recurrent states of all slots
   std::int64_t rollback = 0;     // states kept for Rollback
   std::int64_t activations = 0;  // of one pass, logits among them; what is counted
@@ -142,6 +148,7 @@ class Executor {
   virtual void TakeKvMaxima(std::span<std::uint32_t> to) = 0;
   /// Clipped values so far, per K/V layer.
   virtual std::vector<SaturationCount> Saturation() = 0;
+  virtual NgramTableStatistics ngram_table() const { return {}; }
 
  protected:
   std::optional<Error> failure_;

@@ -11,7 +11,7 @@ namespace kv8 {
 /// backend may fuse a step with the next one that reads its result: what a caller sees is the
 /// order. T rows, S streams, H hidden; R [T,S*H] are the residual streams of the pass.
 ///
-/// Errors of every step: those of the device; the CPU has none.
+/// Errors of every step: those of the device; on the CPU, of reading n-gram rows alone.
 class Steps {
  public:
   virtual ~Steps() = default;

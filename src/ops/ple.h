@@ -34,11 +34,13 @@ struct PleSlice {
 ///   f[t] = silu(sum_j conv[:,j] un[t - (kernel-1-j)*dilation]),  dilation = ngram_size
 ///   R += u + f
 ///
+/// Shapes   ids [T] | table_rows [T*heads], one row each: what PleRowIds names, token by token, or
+///          empty: they are looked up in weights.shards | R [T,S*H]
 /// Effects  updates R, and every slice's conv_state and context.
 /// Order    a row's result depends on its sequence alone, not on how rows are cut into calls.
 /// Source   oracle ops/cpu/ple_ref.cc
 using PleFn = void(const OpContext&, const PleConfig&, const PleWeights&,
-                   std::span<const TokenId> ids, std::span<const PleSlice> slices, int stream_count,
-                   float eps, Matrix streams);
+                   std::span<const TokenId> ids, std::span<const Weight> table_rows,
+                   std::span<const PleSlice> slices, int stream_count, float eps, Matrix streams);
 
 }  // namespace kv8

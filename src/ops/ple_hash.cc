@@ -23,4 +23,15 @@ void PleRowIds(const PleHash& hash, std::span<const TokenId> window, std::span<s
   }
 }
 
+void FillWindow(std::span<const TokenId> context, std::span<const TokenId> ids, std::int64_t i,
+                std::span<TokenId> window) {
+  const auto length = static_cast<std::int64_t>(window.size());
+  const auto known = static_cast<std::int64_t>(context.size());
+  for (std::int64_t s = 0; s < length; ++s) {
+    const std::int64_t at = i - (length - 1) + s;
+    window[static_cast<std::size_t>(s)] =
+        at >= 0 ? ids[static_cast<std::size_t>(at)] : context[static_cast<std::size_t>(known + at)];
+  }
+}
+
 }  // namespace kv8

@@ -20,4 +20,14 @@ namespace kv8 {
 /// Source   row ids of the released model, tests/unit/ops/ple_hash_test.cc
 void PleRowIds(const PleHash& hash, std::span<const TokenId> window, std::span<std::int64_t> rows);
 
+/// The row of the table, a run of pieces with equal rows, as a weight of one row.
+inline Weight TableRow(std::span<const Weight> shards, std::int64_t row) {
+  const std::int64_t rows = shards.front().rows;
+  return shards[static_cast<std::size_t>(row / rows)].Rows(row % rows, 1);
+}
+
+/// window = the last window.size() ids of `context` followed by ids[0] to ids[i].
+void FillWindow(std::span<const TokenId> context, std::span<const TokenId> ids, std::int64_t i,
+                std::span<TokenId> window);
+
 }  // namespace kv8

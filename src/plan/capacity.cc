@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/machine_memory.h"
 #include "device/arena.h"
 #include "engine/options.h"
 #include "family/bind_model.h"
@@ -59,20 +60,33 @@ void Sum(const PlanRequest& request, const StageModel& stage, StagePlan& plan) {
   plan.on_device = memory.total() + plan.mapped;
 }
 
+/// Bytes of rows that a CPU keeps of tables that it leaves on disk; nullopt: it has them mapped.
+std::optional<std::int64_t> TableCache(const PlanRequest& request, std::int64_t table_bytes) {
+  EngineOptions options = request.options;
+  if (request.table == Place::kDisk && !options.table_cache) {
+    options.table_cache = kDefaultTableCache;
+  } else if (request.table == Place::kDevice || request.table == Place::kHost) {
+    options.table_cache = 0;
+  }
+  return TableCacheOf(options, table_bytes, BudgetOf(request, 0).value_or(MachineMemory()));
+}
+
 /// With `kv_memory`, or else the engine's default.
 Result<StagePlan> SizeStage(const PlanRequest& request, const StageModel& stage, KvDType dtype,
                             std::optional<std::int64_t> kv_memory) {
   EngineOptions options = request.options;
   options.kv_dtype = dtype;
   options.kv_memory = kv_memory;
-  KV8_ASSIGN_OR_RETURN(const EngineSetup setup, SetUp(options, stage.model.spec));
-  KV8_ASSIGN_OR_RETURN(const ExecutorMemory executor,
-                       SizeExecutor(options.device, stage.model, setup.executor));
-  StagePlan plan{.memory = PlanMemory(setup, stage.model.spec, executor)};
-  plan.embeddings = stage.model.weights.embed.bytes();
+  KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, stage.model.spec));
+  StagePlan plan;
   for (const ModuleBytes& module : stage.modules) {
     if (module.module == WeightModule::kNgramTable) plan.ngram_table += module.bytes;
   }
+  setup.executor.table_cache = TableCache(request, plan.ngram_table);
+  KV8_ASSIGN_OR_RETURN(const ExecutorMemory executor,
+                       SizeExecutor(options.device, stage.model, setup.executor));
+  plan.memory = PlanMemory(setup, stage.model.spec, executor);
+  plan.embeddings = stage.model.weights.embed.bytes();
   if (OnGpu(request)) {
     // Arrays of a GPU begin at whole lines.
     Arena lines;
@@ -105,6 +119,7 @@ std::optional<std::int64_t> Settle(const PlanRequest& request, const StageModel&
   std::optional<std::int64_t> room;
   for (const bool on_host : {false, true}) {
     plan.table_in = Resolve(request.table, on_host);
+    if (TableCache(request, plan.ngram_table)) plan.table_in = Place::kDisk;
     plan.embeddings_in = Resolve(request.embeddings, on_host);
     Sum(request, stage, plan);
     if (!plan.budget) return room;

@@ -34,7 +34,9 @@ struct PlanRequest {
   /// What the driver takes of a GPU for its context, code and graphs: no part of the engine's own
   /// sums, and not known to the byte.
   std::int64_t code_and_graphs = 0;
-  /// kAuto: on the device if the cache fits beside them, else on the host, as the engine does.
+  /// kAuto: on the device if the cache fits beside them, else on the host, as the engine does. On a
+  /// CPU: on disk, with a cache of rows, for tables above half of the budget (without one, of this
+  /// machine's memory), else mapped.
   Place table = Place::kAuto;
   Place embeddings = Place::kAuto;
 };

@@ -1,7 +1,6 @@
 #include "plan/this_machine.h"
 
-#include <unistd.h>
-
+#include "base/machine_memory.h"
 #include "device/device.h"
 
 namespace kv8 {
@@ -9,8 +8,7 @@ namespace kv8 {
 Result<LocalMachine> ThisMachine() {
   const auto gpus = Device::List();
   if (!gpus.ok() || gpus->empty()) {
-    const std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-    return LocalMachine{DeviceKind::kCpu, {{.name = "cpu", .memory = bytes}}};
+    return LocalMachine{DeviceKind::kCpu, {{.name = "cpu", .memory = MachineMemory()}}};
   }
   LocalMachine machine{.kind = DeviceKind::kCuda};
   for (const DeviceInfo& gpu : *gpus) {

@@ -91,6 +91,12 @@ void AddTokens(Families& out, const EngineStatistics& s) {
               s.prefix_lookup_tokens);
   out.Counter("vllm:prefix_cache_hits_total", "Prompt tokens that the prefix cache supplied.",
               s.cached_tokens);
+  const NgramTableStatistics& table = s.ngram_table;
+  out.Counter("kv8:ngram_rows_total", "N-gram rows wanted, where they are read from the files.",
+              table.rows);
+  out.Counter("kv8:ngram_cached_rows_total", "Of these, rows kept from earlier steps.",
+              table.cached_rows);
+  out.Counter("kv8:ngram_read_rows_total", "N-gram rows read from the files.", table.read_rows);
   out.Counter("kv8:prefix_lookups_total", "Prompts looked up in the prefix cache.",
               s.prefix_lookups);
   out.Counter("kv8:prefix_hits_total", "Prompts of which the prefix cache had a beginning.",
@@ -212,6 +218,7 @@ void AddMemory(Families& out, const MemoryPlan& plan) {
       {"activations", plan.activations},
       {"scratch", plan.scratch},
       {"weights", plan.weights},
+      {"tables", plan.tables},
       {"snapshots", plan.snapshots},
       {"preempted", plan.preempted}};
   for (const auto& [owner, bytes] : owners) {

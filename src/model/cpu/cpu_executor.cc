@@ -26,11 +26,17 @@ Result<std::unique_ptr<Executor>> CpuExecutor::Create(const Model& model,
                                                       const ExecutorLimits& limits) {
   KV8_ASSIGN_OR_RETURN(const OpTable* const ops, FindOps(limits.backend));
   KV8_ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(limits.cache, limits.scales));
-  return std::unique_ptr<Executor>(new CpuExecutor(model, limits, *ops, std::move(cache)));
+  std::unique_ptr<TableRows> rows;
+  if (limits.table_cache && model.spec.ple) {
+    KV8_ASSIGN_OR_RETURN(rows, TableRows::Open(model, *limits.files, *limits.table_cache,
+                                               limits.max_rows, OpenRing()));
+  }
+  return std::unique_ptr<Executor>(
+      new CpuExecutor(model, limits, *ops, std::move(cache), std::move(rows)));
 }
 
 CpuExecutor::CpuExecutor(const Model& model, const ExecutorLimits& limits, const OpTable& ops,
-                         KvCache cache)
+                         KvCache cache, std::unique_ptr<TableRows> table_rows)
     : model_(model),
       ops_(ops),
       width_(model_.spec.stream_width()),
@@ -40,7 +46,8 @@ CpuExecutor::CpuExecutor(const Model& model, const ExecutorLimits& limits, const
       pool_(limits.threads),
       scratch_(PlanScratch(model_.spec, ops, limits), limits.threads),
       cache_(std::move(cache)),
-      workspace_(model_.spec) {
+      workspace_(model_.spec),
+      table_rows_(std::move(table_rows)) {
   workspace_.Resize(limits.max_rows);
   for (int i = 0; i < limits.slots; ++i) states_.emplace_back(layout_);
   for (int i = 0; i < limits.slots * drafts_; ++i) trails_.emplace_back(trail_layout_);
@@ -67,11 +74,15 @@ Result<ExecutorMemory> CpuExecutor::Plan(const Model& model, const ExecutorLimit
       limits.observe_kv ? ObservedHeads(limits.cache) * (kHeadBytes + limits.slots * kMaximumBytes)
                         : 0;
   const std::int64_t logits = limits.logit_rows * (width + config.vocab);
-  return ExecutorMemory{.states = layout.bytes() * limits.slots,
-                        .rollback = layout.Recurrent().bytes() * limits.slots * limits.drafts,
-                        .activations = Workspace::PlannedBytes(config, limits.max_rows) +
-                                       (streams + logits) * kFloatBytes + observed,
-                        .scratch = PlanScratch(model.spec, *ops, limits).bytes(limits.threads)};
+  const bool reads_rows = limits.table_cache && config.ple;
+  const std::int64_t row_work = reads_rows ? TableRows::WorkBytes(model, limits.max_rows) : 0;
+  return ExecutorMemory{
+      .tables = reads_rows ? TableRows::CacheBytes(model, *limits.table_cache) : 0,
+      .states = layout.bytes() * limits.slots,
+      .rollback = layout.Recurrent().bytes() * limits.slots * limits.drafts,
+      .activations = Workspace::PlannedBytes(config, limits.max_rows) +
+                     (streams + logits) * kFloatBytes + observed + row_work,
+      .scratch = PlanScratch(model.spec, *ops, limits).bytes(limits.threads)};
 }
 
 ExecutorMemory CpuExecutor::memory() const {
@@ -80,11 +91,13 @@ ExecutorMemory CpuExecutor::memory() const {
   };
   const std::size_t floats = streams_.size() + token_streams_.size() + logits_.size() +
                              draft_input_.size() + draft_streams_.size();
-  return {.states = bytes(states_),
+  return {.tables = table_rows_ ? table_rows_->cache_bytes() : 0,
+          .states = bytes(states_),
           .rollback = bytes(trails_),
           .activations = workspace_.bytes() + static_cast<std::int64_t>(floats) * kFloatBytes +
                          std::ssize(magnitudes_) * kHeadBytes +
-                         std::ssize(max_bits_) * kMaximumBytes,
+                         std::ssize(max_bits_) * kMaximumBytes +
+                         (table_rows_ ? table_rows_->work_bytes() : 0),
           .scratch = scratch_.bytes()};
 }
 
@@ -115,8 +128,11 @@ std::span<const SequenceRows> CpuExecutor::Sequences(std::span<const SlotRows> i
 }
 
 void CpuExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
-  CpuSteps steps(model_.spec, Context(), Batch{ids, Sequences(items, true)},
-                 Matrix(streams_.data(), std::ssize(ids), width_));
+  const Batch batch{ids, Sequences(items, true)};
+  CpuContext context = Context();
+  context.table_rows = table_rows_.get();
+  if (table_rows_) table_rows_->Start(batch, pool_);
+  CpuSteps steps(model_.spec, context, batch, Matrix(streams_.data(), std::ssize(ids), width_));
   Note(RunTarget(steps, model_.weights));
 }
 

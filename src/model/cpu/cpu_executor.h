@@ -34,9 +34,13 @@ class CpuExecutor final : public Executor {
   void TakeKvMagnitudes(std::span<HeadMagnitudes> to) override;
   void TakeKvMaxima(std::span<std::uint32_t> to) override;
   std::vector<SaturationCount> Saturation() override { return cache_.saturation(); }
+  NgramTableStatistics ngram_table() const override {
+    return table_rows_ ? table_rows_->statistics() : NgramTableStatistics{};
+  }
 
  private:
-  CpuExecutor(const Model& model, const ExecutorLimits& limits, const OpTable& ops, KvCache cache);
+  CpuExecutor(const Model& model, const ExecutorLimits& limits, const OpTable& ops, KvCache cache,
+              std::unique_ptr<TableRows> table_rows);
 
   SequenceState& State(int slot) { return states_[static_cast<std::size_t>(slot)]; }
   /// The states kept for the first `count` rows of a slot.
@@ -68,8 +72,9 @@ class CpuExecutor final : public Executor {
   ScratchMemory scratch_;
   KvCache cache_;
   Workspace workspace_;
-  std::vector<SequenceState> states_;  // by slot
-  std::vector<SequenceState> trails_;  // by slot, `drafts_` each
+  std::unique_ptr<TableRows> table_rows_;  // null: tables are used where they are mapped
+  std::vector<SequenceState> states_;      // by slot
+  std::vector<SequenceState> trails_;      // by slot, `drafts_` each
   std::vector<SequenceRows> sequences_;
   AlignedVector<float> streams_;            // [max_rows,S*H]
   AlignedVector<float> token_streams_;      // [logit_rows,S*H]

@@ -137,6 +137,10 @@ Result<void> CpuSteps::Embed(const Weight& table) {
 }
 
 Result<void> CpuSteps::NgramMemory(const PleWeights& weights, const LayerSpec& layer) {
+  std::span<const Weight> table_rows;
+  if (context_.table_rows != nullptr) {
+    KV8_ASSIGN_OR_RETURN(table_rows, context_.table_rows->Rows(layer.ple_layer));
+  }
   std::vector<PleSlice>& slices = w_.ple_slices;
   slices.clear();
   for (const SequenceRows& rows : batch_.sequences) {
@@ -145,8 +149,8 @@ Result<void> CpuSteps::NgramMemory(const PleWeights& weights, const LayerSpec& l
                       rows.state->Context(layer.ple_layer)});
     KeepPleBefore(rows, layer.ple_layer);
   }
-  context_.ops.ple(context_.op_context, *config_.ple, weights, batch_.ids, slices, config_.streams,
-                   config_.rms_eps, streams_);
+  context_.ops.ple(context_.op_context, *config_.ple, weights, batch_.ids, table_rows, slices,
+                   config_.streams, config_.rms_eps, streams_);
   for (const SequenceRows& rows : batch_.sequences) {
     FillPleTrail(batch_, rows, streams_.cols, layer.ple_layer);
   }

@@ -3,6 +3,7 @@
 
 #include "kvcache/kv_cache.h"
 #include "model/batch.h"
+#include "model/cpu/table_rows.h"
 #include "model/cpu/workspace.h"
 #include "model/observer.h"
 #include "model/steps.h"
@@ -19,6 +20,9 @@ struct CpuContext {
   ForwardObserver* observer = nullptr;
   /// Per K/V layer 2 * kv_heads, or empty: nothing is counted.
   std::span<HeadMagnitudes> magnitudes = {};
+  /// Where rows of n-gram tables come from, if not from the weights. What the batch needs has been
+  /// started.
+  TableRows* table_rows = nullptr;
 };
 
 /// One pass; every step is done when it returns.

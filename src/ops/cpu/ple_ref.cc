@@ -9,16 +9,21 @@ namespace {
 
 using Doubles = std::span<const double>;
 
-// The token's table rows, concatenated by head.
-std::vector<double> Lookup(const PleConfig& config, const PleWeights& weights,
+// The token's table rows.
+std::vector<Weight> LookUp(const PleConfig& config, const PleWeights& weights,
                            std::span<const TokenId> window) {
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(config.heads()));
-  PleRowIds(weights.hash, window, rows);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(config.heads()));
+  PleRowIds(weights.hash, window, ids);
+  std::vector<Weight> rows;
+  for (const std::int64_t id : ids) rows.push_back(TableRow(weights.shards, id));
+  return rows;
+}
+
+// Their values, concatenated by head.
+std::vector<double> Values(std::span<const Weight> rows) {
   std::vector<double> e;
-  for (const std::int64_t row : rows) {
-    const std::int64_t shard_rows = weights.shards.front().rows;
-    const Weight& shard = weights.shards[static_cast<std::size_t>(row / shard_rows)];
-    for (std::int64_t d = 0; d < shard.cols; ++d) e.push_back(WeightAt(shard, row % shard_rows, d));
+  for (const Weight& row : rows) {
+    for (std::int64_t d = 0; d < row.cols; ++d) e.push_back(WeightAt(row, 0, d));
   }
   return e;
 }
@@ -62,12 +67,15 @@ void Push(std::span<T> state, std::span<const U> newest) {
                  [](U value) { return static_cast<T>(value); });
 }
 
-void Token(const PleConfig& config, const PleWeights& weights, TokenId id, const PleSlice& slice,
-           int count, float eps, std::span<float> streams) {
+void Token(const PleConfig& config, const PleWeights& weights, TokenId id,
+           std::span<const Weight> table_rows, const PleSlice& slice, int count, float eps,
+           std::span<float> streams) {
   std::vector<TokenId> window(slice.context.begin(), slice.context.end());
   window.push_back(id);
   Push(slice.context, std::span<const TokenId>(&id, 1));
-  const std::vector<double> e = Lookup(config, weights, window);
+  const std::vector<double> e =
+      Values(table_rows.empty() ? LookUp(config, weights, window)
+                                : std::vector<Weight>(table_rows.begin(), table_rows.end()));
   const std::vector<double> u = Gated(weights, e, streams, count, eps);
   const std::vector<double> un = GroupedNorm(Doubles(u), weights.gain_conv, count, eps);
   const auto kernel = static_cast<std::size_t>(config.conv_kernel);
@@ -83,12 +91,14 @@ void Token(const PleConfig& config, const PleWeights& weights, TokenId id, const
 }  // namespace
 
 void Ple(const OpContext&, const PleConfig& config, const PleWeights& weights,
-         std::span<const TokenId> ids, std::span<const PleSlice> slices, int stream_count,
-         float eps, Matrix streams) {
+         std::span<const TokenId> ids, std::span<const Weight> table_rows,
+         std::span<const PleSlice> slices, int stream_count, float eps, Matrix streams) {
+  const std::size_t heads = table_rows.size() / std::max<std::size_t>(ids.size(), 1);
   for (const PleSlice& slice : slices) {
     for (std::int64_t t = slice.row_begin; t < slice.row_begin + slice.row_count; ++t) {
-      Token(config, weights, ids[static_cast<std::size_t>(t)], slice, stream_count, eps,
-            streams.row(t));
+      const auto row = static_cast<std::size_t>(t);
+      Token(config, weights, ids[row], table_rows.subspan(row * heads, heads), slice, stream_count,
+            eps, streams.row(t));
     }
   }
 }

@@ -110,27 +110,14 @@ const float** TakeColumns(Arena& arena, int kernel) {
   return arena.Take<const float*>(kernel);
 }
 
-// The last `window.size()` ids of the sequence, up to row i of the slice.
-void FillWindow(std::span<const TokenId> context, std::span<const TokenId> ids, std::int64_t i,
-                std::span<TokenId> window) {
-  const auto length = static_cast<std::int64_t>(window.size());
-  const auto known = static_cast<std::int64_t>(context.size());
-  for (std::int64_t s = 0; s < length; ++s) {
-    const std::int64_t at = i - (length - 1) + s;
-    window[static_cast<std::size_t>(s)] =
-        at >= 0 ? ids[static_cast<std::size_t>(at)] : context[static_cast<std::size_t>(known + at)];
-  }
-}
-
 // Table rows of one token, concatenated by head.
 void LookUp(const PleWeights& weights, std::span<const TokenId> window,
             std::span<std::int64_t> rows, float* out) {
   PleRowIds(weights.hash, window, rows);
   for (const std::int64_t row : rows) {
-    const std::int64_t shard_rows = weights.shards.front().rows;
-    const Weight& shard = weights.shards[static_cast<std::size_t>(row / shard_rows)];
-    DecodeRow(shard, row % shard_rows, out);
-    out += shard.cols;
+    const Weight stored = TableRow(weights.shards, row);
+    DecodeRow(stored, 0, out);
+    out += stored.cols;
   }
 }
 
@@ -152,6 +139,17 @@ void LookUpRows(const OpContext& ctx, const PleConfig& config, const PleWeights&
     }
   };
   ctx.pool.ParallelFor(TotalRows(slices), kRowGrain, body);
+}
+
+// The same of rows that are at hand.
+void DecodeRows(const OpContext& ctx, std::span<const Weight> table_rows, Matrix embedding) {
+  const std::int64_t heads = std::ssize(table_rows) / std::max<std::int64_t>(embedding.rows, 1);
+  ctx.pool.ParallelFor(embedding.rows, kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * heads; i < end * heads; ++i) {
+      const Weight& row = table_rows[static_cast<std::size_t>(i)];
+      DecodeRow(row, 0, embedding.row(i / heads).data() + i % heads * row.cols);
+    }
+  });
 }
 
 void Gate(const OpContext& ctx, const PleWeights& weights, int count, float eps,
@@ -243,12 +241,16 @@ ScratchSize PleScratch(const OpSizes& sizes) {
 }
 
 void Ple(const OpContext& ctx, const PleConfig& config, const PleWeights& weights,
-         std::span<const TokenId> ids, std::span<const PleSlice> slices, int stream_count,
-         float eps, Matrix streams) {
+         std::span<const TokenId> ids, std::span<const Weight> table_rows,
+         std::span<const PleSlice> slices, int stream_count, float eps, Matrix streams) {
   Arena shared = ctx.scratch.shared;
   const Buffers b =
       TakeBuffers(shared, config, streams.rows, streams.cols, streams.cols / stream_count);
-  LookUpRows(ctx, config, weights, ids, slices, b.embedding);
+  if (table_rows.empty()) {
+    LookUpRows(ctx, config, weights, ids, slices, b.embedding);
+  } else {
+    DecodeRows(ctx, table_rows, b.embedding);
+  }
   const Product products[] = {{b.embedding, weights.key, b.gated},
                               {b.embedding, weights.value, b.value}};
   RunProducts(ctx, shared, products);

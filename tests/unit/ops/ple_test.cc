@@ -69,7 +69,7 @@ struct Case {
       const std::int64_t count = std::min(step, rows - t);
       const PleSlice slice{0, count, result.state.conv, result.state.context};
       ple(test::ContextOf(pool), config, weights,
-          std::span(ids).subspan(static_cast<std::size_t>(t), static_cast<std::size_t>(count)),
+          std::span(ids).subspan(static_cast<std::size_t>(t), static_cast<std::size_t>(count)), {},
           {&slice, 1}, 4, 1e-6f, Matrix(result.streams.data(), rows, 4 * dim).Rows(t, count));
     }
     return result;
@@ -138,7 +138,7 @@ TEST(Ple, SequencesDoNotMix) {
       slices.push_back({begin, counts[i], states[i].conv, states[i].context});
       begin += counts[i];
     }
-    (*ple)(test::ContextOf(pool), test.config, test.weights, test.ids, slices, 4, 1e-6f,
+    (*ple)(test::ContextOf(pool), test.config, test.weights, test.ids, {}, slices, 4, 1e-6f,
            Matrix(together.data(), 30, 4 * test.dim));
     std::vector<float> apart = test.streams;
     for (std::size_t i = 0; i < 3; ++i) {
@@ -147,7 +147,7 @@ TEST(Ple, SequencesDoNotMix) {
       (*ple)(test::ContextOf(pool), test.config, test.weights,
              std::span(test.ids).subspan(static_cast<std::size_t>(slices[i].row_begin),
                                          static_cast<std::size_t>(counts[i])),
-             {&slice, 1}, 4, 1e-6f,
+             {}, {&slice, 1}, 4, 1e-6f,
              Matrix(apart.data(), 30, 4 * test.dim).Rows(slices[i].row_begin, counts[i]));
       ExpectSameBits(state.conv, states[i].conv);
       EXPECT_EQ(state.context, states[i].context);

@@ -62,7 +62,7 @@ struct Case {
            std::span<TokenId>(out.context).subspan(i * 2, 2)});
     }
     ThreadPool pool(1);
-    reference::Ple({pool}, config, weights, ids, slices, kStreams, 1e-6f,
+    reference::Ple({pool}, config, weights, ids, {}, slices, kStreams, 1e-6f,
                    Matrix(out.streams.data(), rows, kWidth));
     return out;
   }
