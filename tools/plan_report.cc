@@ -153,6 +153,7 @@ std::vector<Owner> Owners() {
        [=](S s) { return s.mapped > 0 ? 0 : at(s.table_in, Place::kDevice, s.ngram_table); }},
       {"embeddings",
        [=](S s) { return s.mapped > 0 ? 0 : at(s.embeddings_in, Place::kDevice, s.embeddings); }},
+      {"n-gram rows that are kept", [](S s) { return s.mapped > 0 ? s.memory.tables : 0; }},
       {"K/V", [](S s) { return s.memory.kv; }},
       {"index keys", [](S s) { return s.memory.index; }},
       {"draft K/V", [](S s) { return s.memory.draft_kv; }},

@@ -19,9 +19,6 @@ namespace kv8 {
 
 class Tokenizer;
 
-/// See EngineOptions::table_cache. Of the released model in BF16, 800,000 rows: of 50,000 tokens.
-inline constexpr std::int64_t kDefaultTableCache = 256 << 20;
-
 /// How the draft head chooses when the request is sampled; greedy requests always draft greedily.
 enum class DraftSampling {
   kGreedy,         // its best token; then output equals that without speculation, draw for draw
@@ -70,9 +67,8 @@ struct EngineOptions {
   /// GPU: "native", "sm70", which is the V100's code.
   std::string backend;
   /// Rows of n-gram tables are read from the files as soon as a step knows its tokens, and so many
-  /// bytes of them are kept; 0: they are used where the files are mapped. Absent:
-  /// kDefaultTableCache for tables that take more than half of the machine's memory, else 0. With
-  /// kCpu alone.
+  /// bytes of them are kept; 0: they are used where the files are mapped. Absent: 0 for tables that
+  /// take at most half of the machine's memory, else 256 MiB. With kCpu alone.
   std::optional<std::int64_t> table_cache;
   /// Bytes of the GPU's memory that may be taken; absent: all that is free. With kCuda alone.
   std::optional<std::int64_t> device_memory;

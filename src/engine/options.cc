@@ -173,11 +173,16 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec) {
   return setup;
 }
 
+std::int64_t DefaultTableCache(std::int64_t table_bytes) {
+  return std::min<std::int64_t>(256 << 20, table_bytes / 8);
+}
+
 std::optional<std::int64_t> TableCacheOf(const EngineOptions& options, std::int64_t table_bytes,
                                          std::int64_t memory) {
   if (options.device != DeviceKind::kCpu) return std::nullopt;
   const bool too_large = table_bytes > memory / 2;  // the other half is for all else
-  const std::int64_t cache = options.table_cache.value_or(too_large ? kDefaultTableCache : 0);
+  const std::int64_t cache =
+      options.table_cache.value_or(too_large ? DefaultTableCache(table_bytes) : 0);
   return cache > 0 ? std::optional(cache) : std::nullopt;
 }
 

@@ -31,6 +31,10 @@ Result<void> CheckOptions(const EngineOptions& options);
 /// kv_memory below one sequence of max_model_len, with both numbers.
 Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec);
 
+/// Bytes of n-gram rows that are kept of tables on disk: 256 MiB, which are 800,000 rows of the
+/// released model in BF16, those of 50,000 tokens; an eighth of small tables.
+std::int64_t DefaultTableCache(std::int64_t table_bytes);
+
 /// What ExecutorLimits::table_cache is for tables of `table_bytes` on a machine with `memory`
 /// bytes.
 std::optional<std::int64_t> TableCacheOf(const EngineOptions& options, std::int64_t table_bytes,

@@ -64,7 +64,7 @@ void Sum(const PlanRequest& request, const StageModel& stage, StagePlan& plan) {
 std::optional<std::int64_t> TableCache(const PlanRequest& request, std::int64_t table_bytes) {
   EngineOptions options = request.options;
   if (request.table == Place::kDisk && !options.table_cache) {
-    options.table_cache = kDefaultTableCache;
+    options.table_cache = DefaultTableCache(table_bytes);
   } else if (request.table == Place::kDevice || request.table == Place::kHost) {
     options.table_cache = 0;
   }

@@ -27,7 +27,7 @@ class GenerateTest(Kv8TestCase):
 
     def test_Cli10_json_of_generate(self):
         out = self.generate("--prompt", PROMPT, "--max-tokens", 12, "--ignore-eos")
-        keys = "prompt_token_ids token_ids text finish_reason usage timings speculative kv_cache memory"
+        keys = "prompt_token_ids token_ids text finish_reason usage timings speculative kv_cache ngram_table memory"
         self.assertEqual(set(out), set(keys.split()))
         self.assertEqual(out["finish_reason"], "length")
         self.assertEqual(len(out["token_ids"]), 12)

@@ -52,6 +52,8 @@ class TableCacheTest(Kv8TestCase):
             self.assertLessEqual(run["memory"]["tables"], cache)
         self.assertEqual(fetched[0]["cached_rows"], 0)
         self.assertLess(fetched[2]["read_rows"], fetched[1]["read_rows"])
+        gpu = ("generate", "--model", MODEL, "--prompt", "a", "--device", "cuda", "--table-cache", 5)
+        self.refuse(*gpu, naming=["--table-cache", "--device cpu"])
         self.usage_error("generate", "--model", MODEL, "--prompt", "a", "--table-cache", -1)
 
     def test_Cli91_a_table_larger_than_memory_is_read_row_by_row(self):
@@ -68,6 +70,10 @@ class TableCacheTest(Kv8TestCase):
         self.assertEqual(stage["memory"]["tables"], took["tables"])
         self.assertEqual(stage["memory"]["activations"], took["activations"])
         self.assertGreater(took["tables"], 900_000)
+        text = self.succeed("plan", *shape, "--kv-cache-dtype", "fp16").out
+        self.assertRegex(text, r"n-gram rows that are kept +[\d,]+\n")
+        small = self.succeed("plan", "--model", MODEL, "--table-memory", "disk", "--json").json()["caches"][0]["stages"][0]
+        self.assertLess(small["memory"]["tables"], small["ngram_table"]["bytes"] // 4)
 
 
 if __name__ == "__main__":
