@@ -1,12 +1,25 @@
 """N-gram rows that are read from the files: --table-cache."""
 
+import ctypes
 import json
+import struct
 import unittest
 
 from kv8_cli import MODEL, Kv8TestCase
 
 TEXT = "In Lagos there were seven boats. In Lagos there were seven boats, and then there were none."
 MODES = (0, 1, 5000, 10**7)  # mapped; nothing is kept; rows make room for others; all are kept
+
+
+def forbid_io_uring():
+    """As sandboxes do: io_uring_setup(2), number 425 everywhere, fails with EPERM."""
+    load, jump, back = 0x20, 0x15, 0x06
+    steps = ((load, 0, 0, 0), (jump, 0, 1, 425), (back, 0, 0, 0x00050001), (back, 0, 0, 0x7FFF0000))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # no new privileges
+    assert libc.prctl(22, 2, program) == 0  # a filter of system calls
 
 
 class TableCacheTest(Kv8TestCase):
@@ -61,6 +74,14 @@ class TableCacheTest(Kv8TestCase):
         run = self.generate(model)
         self.assertIn(run["ngram_table"]["access"], ("io_uring", "pread"))
         self.assertEqual(run["token_ids"], self.generate(model, "--table-cache", 0)["token_ids"])
+
+    def test_Cli91_a_kernel_without_io_uring_is_told(self):
+        ask = ("--model", MODEL, "--prompt", TEXT, "--max-tokens", 4, "--table-cache", 10**6, "--json")
+        done = self.succeed("generate", *ask, preexec_fn=forbid_io_uring)
+        self.assertEqual(done.json()["ngram_table"]["access"], "pread")
+        self.assertIn("refuses io_uring", done.err)
+        self.assertIn("pread", done.err)
+        self.assertEqual(done.json()["token_ids"], self.succeed("generate", *ask).json()["token_ids"])
 
     def test_Cli81_plan_knows_the_rows_that_are_kept(self):
         shape = ("--model", MODEL, "--table-cache", 10**6, "--max-model-len", 200)
