@@ -1,8 +1,5 @@
 // `kv8 calibrate`: ranges of K and V over a corpus, or a merge of such reports.
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdio>
 
 #include "calib/calibrate_model.h"
 #include "commands.h"
@@ -11,6 +8,7 @@
 #include "interrupt.h"
 #include "output.h"
 #include "printable.h"
+#include "progress_printer.h"
 
 namespace kv8 {
 namespace {
@@ -24,44 +22,6 @@ struct CalibrateOptions {
   int save_seconds = 30;
   bool quiet = false;
   bool json = false;
-};
-
-/// Progress on standard error: one line that renews itself on a terminal, else a line now and then.
-class ProgressPrinter {
- public:
-  ProgressPrinter() : terminal_(::isatty(STDERR_FILENO) == 1), meter_(Interval(terminal_)) {}
-  ~ProgressPrinter() { EndLine(); }
-  ProgressPrinter(const ProgressPrinter&) = delete;
-  ProgressPrinter& operator=(const ProgressPrinter&) = delete;
-
-  void Show(const CalibrationProgress& progress) {
-    if (progress.pass != pass_) {
-      EndLine();
-      pass_ = progress.pass;
-      meter_ = ProgressMeter(Interval(terminal_));
-    }
-    const auto line =
-        meter_.Update(progress, std::chrono::steady_clock::now(), std::chrono::system_clock::now());
-    if (!line) return;
-    if (!terminal_) return Note(*line);
-    // Back to the first column, and clear what a longer line left.
-    std::fprintf(stderr, "\r%s\x1b[K", line->c_str());
-    open_line_ = true;
-  }
-
- private:
-  static std::chrono::milliseconds Interval(bool terminal) {
-    return std::chrono::seconds(terminal ? 1 : 10);
-  }
-  void EndLine() {
-    if (open_line_) std::fputc('\n', stderr);
-    open_line_ = false;
-  }
-
-  bool terminal_;
-  ProgressMeter meter_;
-  std::string pass_;
-  bool open_line_ = false;
 };
 
 Json SideSummary(const SideStatistics& side) {
