@@ -75,6 +75,13 @@ CorpusReader::CorpusReader(std::vector<CorpusFile> files, const CorpusPosition& 
       buffer_(kBufferBytes) {}
 
 Result<std::optional<CorpusDocument>> CorpusReader::Next() {
+  KV8_ASSIGN_OR_RETURN(const auto line, NextLine());
+  if (!line) return std::optional<CorpusDocument>();
+  KV8_ASSIGN_OR_RETURN(CorpusDocument document, ParseCorpusLine(*line, Where()));
+  return std::optional(std::move(document));
+}
+
+Result<std::optional<std::string_view>> CorpusReader::NextLine() {
   while (position_.file < files_.size()) {
     if (stream_ == nullptr) KV8_RETURN_IF_ERROR(OpenFile());
     KV8_ASSIGN_OR_RETURN(const bool found, ReadLine());
@@ -84,10 +91,9 @@ Result<std::optional<CorpusDocument>> CorpusReader::Next() {
     }
     if (IsBlank(line_)) continue;
     file_has_document_ = true;
-    KV8_ASSIGN_OR_RETURN(CorpusDocument document, ParseCorpusLine(line_, Where()));
-    return std::optional(std::move(document));
+    return std::optional<std::string_view>(line_);
   }
-  return std::optional<CorpusDocument>();
+  return std::optional<std::string_view>();
 }
 
 std::string CorpusReader::Where() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "calib/corpus_line.h"
@@ -49,6 +50,9 @@ class CorpusReader {
   /// kCorrupt for a file without a document; kMismatch for a file whose length is no longer that of
   /// the CorpusFile; kNotFound, kIo.
   Result<std::optional<CorpusDocument>> Next();
+  /// The line of the next document, unparsed, for readers of further keys; valid until the next
+  /// call. Errors: those of Next but for ParseCorpusLine's.
+  Result<std::optional<std::string_view>> NextLine();
 
   /// Behind the last document.
   const CorpusPosition& position() const { return position_; }
