@@ -15,5 +15,6 @@ CommandRun SetUpScore(CLI::App& app);
 CommandRun SetUpServe(CLI::App& app);
 CommandRun SetUpSynth(CLI::App& app);
 CommandRun SetUpTokenize(CLI::App& app);
+CommandRun SetUpVerify(CLI::App& app);
 
 }  // namespace kv8

@@ -41,6 +41,7 @@ constexpr std::initializer_list<Command> kCommands = {
     {"generate", "Continue a prompt, printing the text as it comes", SetUpGenerate},
     {"score", "What each token of a text costs under the model", SetUpScore},
     {"serve", "Answer OpenAI's HTTP requests", SetUpServe},
+    {"verify", "What one K/V cache costs beside another, on the same texts", SetUpVerify},
     {"synth", "Write a checkpoint of any size and format", SetUpSynth},
 };
 

@@ -1,0 +1,139 @@
+#include "proof/report_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proof/statistics.h"
+
+namespace kv8 {
+namespace {
+
+Json Optional(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json VerdictJson(const Verdict& verdict) {
+  Json json = {{"name", verdict.name},
+               {"what", verdict.what},
+               {"test", verdict.test},
+               {"outcome", OutcomeText(verdict.outcome)},
+               {"pairs", verdict.pairs},
+               {"a", verdict.a},
+               {"b", verdict.b},
+               {"difference", verdict.difference},
+               {"smallest_effect", Optional(verdict.smallest_effect)}};
+  if (verdict.test == "McNemar") {
+    json["lost"] = verdict.lost;
+    json["gained"] = verdict.gained;
+    json["p"] = Optional(verdict.p);
+  } else {
+    json["low"] = Optional(verdict.low);
+    json["high"] = Optional(verdict.high);
+  }
+  return json;
+}
+
+Json GateJson(const GateResult& result) {
+  return {{"name", result.gate.name},
+          {"figure", result.gate.figure},
+          {"at_most", Optional(result.gate.at_most)},
+          {"at_least", Optional(result.gate.at_least)},
+          {"value", Optional(result.value)},
+          {"passed", result.passed}};
+}
+
+Json FailureJson(const ArmFailure& failure) {
+  return {{"arm", failure.arm},
+          {"measurement", failure.measurement},
+          {"where", failure.error.where},
+          {"what", failure.error.what},
+          {"remedy", failure.error.remedy}};
+}
+
+const char* DTypeName(KvDType dtype) {
+  switch (dtype) {
+    case KvDType::kFp16:
+      return "fp16";
+    case KvDType::kE4M3:
+      return "fp8_e4m3";
+    case KvDType::kFp32:
+      return "fp32";
+  }
+  return "";
+}
+
+/// What it is, and the memory that it takes; null for one that cannot be planned.
+Json ArmJson(const ArmRuns& runs, const ArmSpec& arm) {
+  Json json = {{"kv_cache_dtype", DTypeName(arm.dtype)},
+               {"scale_pack", arm.scale_pack ? Json(arm.scale_pack->string()) : Json()},
+               {"bytes_per_token", Json()}};
+  const auto plan = Engine::Plan(runs.OptionsOf(arm));
+  if (!plan.ok() || plan->pages == 0) return json;
+  json["bytes_per_token"] = (plan->kv + plan->draft_kv) / (plan->pages * kKvPageTokens);
+  json["index_bytes_per_token"] = (plan->index + plan->draft_index) / (plan->pages * kKvPageTokens);
+  return json;
+}
+
+Json OverlapJson(const std::optional<Overlap>& overlap) {
+  if (!overlap) return {};
+  return {{"shingle_tokens", kShingleTokens},
+          {"shingles", overlap->shingles},
+          {"shared", overlap->shared},
+          {"share", overlap->share()},
+          {"categories", overlap->categories}};
+}
+
+template <class T, class ToJson>
+Json List(const std::vector<T>& items, const ToJson& to_json) {
+  Json list = Json::array();
+  for (const T& item : items) list.push_back(to_json(item));
+  return list;
+}
+
+}  // namespace
+
+Json ReportJson(const VerifyOptions& options, const RunInputs& inputs, const ArmRuns& runs,
+                double seconds) {
+  Comparison found = Compare(inputs.items, runs.a(), runs.again(), runs.b(), options.seed);
+  const std::vector<GateResult> gates = CheckGates(inputs.gates, found.figures);
+  const bool passed = runs.failures().empty() && std::ranges::all_of(gates, &GateResult::passed);
+  return {{"kv8_verify", 1},
+          {"passed", passed},
+          {"gates", List(gates, GateJson)},
+          {"verdicts", List(found.verdicts, VerdictJson)},
+          {"significance", kSignificance},
+          {"power", kPower},
+          {"figures", found.figures},
+          {"failures", List(runs.failures(), FailureJson)},
+          {"arms", {{"a", ArmJson(runs, options.a)}, {"b", ArmJson(runs, options.b)}}},
+          {"overlap", OverlapJson(inputs.overlap)},
+          {"diagnostics", std::move(found.diagnostics)},
+          {"checkpoint", inputs.lineage},
+          {"corpus_sha256", inputs.corpus.sha256},
+          {"documents", inputs.items.size()},
+          {"seed", options.seed},
+          {"seconds", seconds}};
+}
+
+std::vector<std::string> FailureLines(const Json& report) {
+  std::vector<std::string> lines;
+  for (const Json& failure : report["failures"]) {
+    lines.push_back(
+        fmt::format("{} of {} failed: {}: {}", failure["measurement"].get<std::string>(),
+                    failure["arm"].get<std::string>(), failure["where"].get<std::string>(),
+                    failure["what"].get<std::string>()));
+  }
+  for (const Json& gate : report["gates"]) {
+    if (gate["passed"].get<bool>()) continue;
+    const std::string value = gate["value"].is_null()
+                                  ? "was not measured"
+                                  : fmt::format("is {:.6g}", gate["value"].get<double>());
+    lines.push_back(fmt::format("gate \"{}\": {} {}", gate["name"].get<std::string>(),
+                                gate["figure"].get<std::string>(), value));
+  }
+  return lines;
+}
+
+}  // namespace kv8

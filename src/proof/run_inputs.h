@@ -1,0 +1,36 @@
+// What a verification reads before it measures, and what its results are bound to.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/json.h"
+#include "calib/corpus_reader.h"
+#include "family/checkpoint.h"
+#include "kv8/error.h"
+#include "proof/evaluation_corpus.h"
+#include "proof/gates.h"
+#include "proof/overlap.h"
+#include "proof/verify.h"
+#include "text/tokenizer.h"
+
+namespace kv8 {
+
+struct RunInputs {
+  CorpusFile corpus;
+  std::vector<EvaluationItem> items;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<const Checkpoint> checkpoint;
+  Json lineage;                    // of the checkpoint, as scale packs state it
+  std::optional<Overlap> overlap;  // with a calibration corpus
+  std::vector<Gate> gates;
+};
+
+/// Reads and checks everything that no arm can run without. Errors: see Verify.
+Result<RunInputs> ReadInputs(const VerifyOptions& options);
+
+/// Everything that a result of an arm depends on. Errors: those of LoadKvScales.
+Result<Json> IdentityOf(const RunInputs& inputs, const VerifyOptions& options, const ArmSpec& arm);
+
+}  // namespace kv8

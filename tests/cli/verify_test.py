@@ -1,0 +1,121 @@
+"""kv8 verify, on a few short documents."""
+
+import json
+import signal
+import time
+import unittest
+
+from kv8_cli import MODEL, REPO, Kv8TestCase, calibrated, run, start
+
+EVALUATION = REPO / "examples" / "corpus" / "evaluation.jsonl"
+TEXTS = [f"The keeper of lamp {i} wrote that the harbour was closed at noon. " * 3 for i in range(8)]
+
+
+class VerifyTest(Kv8TestCase):
+    def setUp(self):
+        super().setUp()
+        rows = [{"category": "en", "text": text} for text in TEXTS]
+        needles = [json.loads(line) for line in EVALUATION.read_text().splitlines()]
+        rows += sorted((n for n in needles if "depth" in n), key=lambda n: len(n["text"]))[:2]
+        self.corpus = self.file("corpus.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        self.out = self.dir / "out"
+
+    def flags(self, *more):
+        return (
+            ("verify", "--model", MODEL, "--scale-pack", calibrated().pack)
+            + ("--corpus", self.corpus, "--output-dir", self.out)
+            + ("--speculative-tokens", 2, "--json", *more)
+        )
+
+    def report(self):
+        return json.loads((self.out / "report.json").read_text())
+
+    def test_Verify1_a_run_of_everything(self):
+        out = self.succeed(*self.flags()).json()
+        self.assertEqual(out, self.report())
+        figures = out["figures"]
+        self.assertEqual(figures["noise.scores_different"], 0)
+        self.assertEqual(figures["noise.outputs_different"], 0)
+        names = [verdict["name"] for verdict in out["verdicts"]]
+        self.assertEqual(names, ["nll", "retrieval", "acceptance"])
+        self.assertEqual(out["verdicts"][0]["pairs"], len(TEXTS))
+        self.assertLess(out["verdicts"][0]["low"], out["verdicts"][0]["high"])
+        arms = out["arms"]
+        self.assertEqual(2 * arms["b"]["bytes_per_token"], arms["a"]["bytes_per_token"])
+        self.assertEqual(figures["clipped.a_values"], 0)
+
+    def test_Verify10_schedules_are_compared_and_hits_happen(self):
+        figures = self.succeed(*self.flags()).json()["figures"]
+        for arm in "ab":
+            self.assertEqual(figures[f"schedule.{arm}_different"], 0)
+            self.assertEqual(figures[f"schedule.{arm}_prompts"], 2)
+            self.assertGreater(figures[f"schedule.{arm}_hits"], 0)
+
+    def test_Verify7_few_pairs_are_called_few(self):
+        verdicts = {v["name"]: v for v in self.succeed(*self.flags()).json()["verdicts"]}
+        self.assertEqual(verdicts["retrieval"]["pairs"], 2)
+        self.assertIn("too few", verdicts["retrieval"]["outcome"])
+        self.assertIsNone(verdicts["retrieval"]["smallest_effect"])
+
+    def test_Verify2_an_interrupted_run_goes_on(self):
+        process = start(*self.flags())
+        first = self.out / "parts" / "a.scores.json"
+        while process.poll() is None and not first.exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1)
+        self.assertFalse((self.out / "report.json").exists())
+        stamp = first.stat().st_mtime_ns
+        resumed = self.succeed(*self.flags()).json()
+        self.assertEqual(first.stat().st_mtime_ns, stamp)
+        whole = self.succeed(*self.flags("--restart")).json()
+        self.assertNotEqual(first.stat().st_mtime_ns, stamp)
+        del resumed["seconds"], whole["seconds"]
+        self.assertEqual(resumed, whole)
+
+    def test_Verify3_measurements_of_another_run_are_refused(self):
+        self.succeed(*self.flags())
+        self.corpus.write_text(self.corpus.read_text() + json.dumps({"text": "One more."}) + "\n")
+        self.refuse(*self.flags(), naming=["a.scores.json", "corpus_sha256", "--restart"])
+
+    def test_Verify4_a_failed_arm_leaves_the_other_its_results(self):
+        pack = self.dir / "nothing"
+        done = run("verify", "--model", MODEL, "--scale-pack", pack, "--corpus", self.corpus,
+                   "--output-dir", self.out, "--quiet")  # fmt: skip
+        self.assertEqual(done.code, 1)
+        self.assertIn("scores of b failed", done.err)
+        report = self.report()
+        self.assertFalse(report["passed"])
+        self.assertEqual({f["arm"] for f in report["failures"]}, {"b"})
+        self.assertEqual(report["figures"]["noise.outputs_different"], 0)
+        self.assertEqual(report["figures"]["schedule.a_different"], 0)
+
+    def test_Verify8_a_gate_that_fails_is_named_and_exits_with_1(self):
+        gates = {"gates": [{"name": "never", "figure": "nll.pairs", "at_most": 1},
+                           {"name": "missing", "figure": "nothing", "at_most": 1}]}  # fmt: skip
+        done = run(*self.flags("--gates", self.file("gates.json", json.dumps(gates)), "--quiet"))
+        self.assertEqual(done.code, 1)
+        for text in ('gate "never"', 'gate "missing"', "nll.pairs", "was not measured"):
+            self.assertIn(text, done.err)
+        self.assertEqual([g["passed"] for g in self.report()["gates"]], [False, False])
+
+    def test_Verify9_overlap_with_the_calibration_is_refused(self):
+        both = ("--calibration-corpus", self.corpus)
+        self.refuse(*self.flags(*both), naming=["100.000%", "en", "--max-overlap"])
+        self.assertFalse((self.out / "parts").exists())
+        other = self.file("other.jsonl", json.dumps({"text": "Something else."}) + "\n")
+        overlap = self.succeed(*self.flags("--calibration-corpus", other)).json()["overlap"]
+        self.assertEqual(overlap["shared"], 0)
+        self.assertGreater(overlap["shingles"], 100)
+
+    def test_Verify11_malformed_inputs_are_refused_before_any_work(self):
+        gates = self.file("gates.json", '{"gates": [{"name": "n", "figure": "x"}]}')
+        self.refuse(*self.flags("--gates", gates), naming=["gates.json", "at_most"])
+        self.corpus.write_text('{"text": "x"}\n{"text": "y", "answer": 1}\n')
+        self.refuse(*self.flags(), naming=["corpus.jsonl:2", "answer"])
+        self.assertFalse((self.out / "parts").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
