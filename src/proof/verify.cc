@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/output_path.h"
 #include "proof/arm_runs.h"
+#include "proof/report_html.h"
 #include "proof/report_json.h"
 #include "proof/run_inputs.h"
 
@@ -37,6 +38,8 @@ Result<VerifyResult> Verify(const VerifyOptions& options, const VerifyProgress& 
   VerifyResult result{.report = ReportJson(options, inputs, runs, seconds.count()), .failures = {}};
   result.failures = FailureLines(result.report);
   KV8_RETURN_IF_ERROR(WriteFileAtomic(options.output_dir / "report.json", DumpJson(result.report)));
+  KV8_RETURN_IF_ERROR(
+      WriteFileAtomic(options.output_dir / "report.html", ReportHtml(result.report)));
   return result;
 }
 

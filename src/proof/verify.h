@@ -43,7 +43,7 @@ struct VerifyResult {
   std::vector<std::string> failures;  // gates that did not pass, arms that did not run
 };
 
-/// Runs A, A again and B over the corpus, and writes report.json into the output
+/// Runs A, A again and B over the corpus, and writes report.json and report.html into the output
 /// directory. Each measurement is kept there once it is finished. An arm that fails leaves the
 /// others their results; the report says so. Weights are mapped once by the system, and one engine
 /// exists at a time.
