@@ -37,6 +37,9 @@ function(kv8_device_code target)
   set(flags -std=c++20 --expt-relaxed-constexpr -Werror all-warnings -diag-suppress 177 --threads 0
       -I${CMAKE_SOURCE_DIR}/src)
   foreach(architecture ${KV8_CUDA_ARCHITECTURES})
+    if(architecture EQUAL 90)
+      set(architecture 90a)  # wgmma; as PTX it would run on no other architecture
+    endif()
     list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
   endforeach()
   list(APPEND flags -gencode arch=compute_${newest},code=compute_${newest})

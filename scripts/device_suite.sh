@@ -141,9 +141,9 @@ PYTHON
 }
 step device device_tests
 step ops "$ops"
-step ops-with-sm70-code env KV8_TEST_SM70=1 "$ops"
+step ops-with-sm70-code env KV8_TEST_BACKEND=sm70 "$ops"
 step golden "$golden" --gtest_filter='Cuda*'
-step golden-with-sm70-code env KV8_TEST_SM70=1 "$golden" --gtest_filter='Cuda*Chunk512'
+step golden-with-sm70-code env KV8_TEST_BACKEND=sm70 "$golden" --gtest_filter='Cuda*Chunk512'
 step engine engine_tests
 step plan plans
 step calibration env KV8_TEST_DEVICE=cuda "$suite/bin/device_calibration_test"

@@ -93,6 +93,8 @@ class DeviceKernel {
  public:
   /// Raises the limit of dynamic shared memory of one launch above 48 KiB.
   Result<void> AllowSharedMemory(int bytes);
+  /// Threads that a thread block may have, as it was compiled.
+  Result<int> MaxThreads() const;
 
  private:
   friend class DeviceModule;

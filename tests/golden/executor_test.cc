@@ -26,6 +26,9 @@ constexpr float kGap = 2 * kLogits;
 constexpr std::int64_t kRowsPerTie = 500;
 // Two correct implementations round a few K and V to different codes, and cross different ties.
 constexpr double kKlToCpu = 1e-4;
+// Activations that enter products as FP16 cross more ties: 4e-5 over 63,000 tokens, up to 2e-4 in a
+// short text.
+constexpr double kNativeKlToCpu = 5e-4;
 
 double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -146,7 +149,7 @@ std::vector<Cut> DraftCuts(DeviceKind device) {
 class ExecutorAgreement : public ExecutorGolden {
  protected:
   /// Mean KL divergence from the CPU, which must have clipped as much.
-  void ExpectAgreement(ExecutorRunOptions options) {
+  void ExpectAgreement(ExecutorRunOptions options, double most = kKlToCpu) {
     const auto ids = Golden(GetParam().golden).Ints("input_ids");
     ExecutorRun on_cpu(options);
     options.device = GetParam().device;
@@ -159,7 +162,7 @@ class ExecutorAgreement : public ExecutorGolden {
                                  std::span(q).subspan(t * vocab, vocab));
     }
     divergence /= static_cast<double>(ids.size());
-    EXPECT_LE(divergence, kKlToCpu);
+    EXPECT_LE(divergence, most);
     RecordProperty("kl", std::to_string(divergence));
     const auto expected = on_cpu.executor().Saturation();
     const auto counted = on_device.executor().Saturation();
@@ -173,6 +176,10 @@ class ExecutorAgreement : public ExecutorGolden {
 
 TEST_P(ExecutorAgreement, WithAnFp16Cache) {
   ExpectAgreement({});
+}
+
+TEST_P(ExecutorAgreement, OfNativeProducts) {
+  ExpectAgreement({.device_backend = "native"}, kNativeKlToCpu);
 }
 
 TEST_P(ExecutorAgreement, WithAnE4M3Cache) {

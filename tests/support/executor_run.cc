@@ -45,8 +45,9 @@ ExecutorRun::ExecutorRun(const ExecutorRunOptions& options) {
   limits.threads = 1;
   limits.scales = model_->scales();
   limits.with_draft = model_->with_draft();
-  if (options.device == DeviceKind::kCuda && std::getenv("KV8_TEST_SM70") != nullptr) {
-    limits.backend = "sm70";
+  if (options.device == DeviceKind::kCuda) {
+    const char* const backend = std::getenv("KV8_TEST_BACKEND");
+    limits.backend = backend != nullptr ? backend : options.device_backend;
   }
   if (options.tables_on_host) {
     const ExecutorMemory plan = OrThrow(PlanExecutor(options.device, model_->model(), limits));

@@ -9,6 +9,10 @@ inline constexpr float kRounding = 2e-7f;
 /// Dot products near 1 of up to 192 terms, each product and partial sum rounded to FP32.
 inline constexpr float kLinear = 5e-6f;
 
+/// The same on matrix units, for up to 2560 terms: they cut, not round, to FP32 after every 16
+/// products, 160 times 2^-23 of partial sums of up to 2.
+inline constexpr float kMatrixUnits = 4e-5f;
+
 /// A sum of squares, a root and two products in FP32.
 inline constexpr float kNorm = 2e-6f;
 
@@ -17,6 +21,11 @@ inline constexpr float kHyperMix = 1e-5f;
 
 /// Two products with an activation between, for each of up to 10 experts of inputs near 2.
 inline constexpr float kMoe = 3e-5f;
+
+/// The same with what stands between the products rounded to FP16: 2^-13 of values near 4 on
+/// average, whose sum over weights of norm 1 spreads as one term does, and the largest of 100,000
+/// outputs is five times that far out.
+inline constexpr float kHalfMoe = 3e-3f;
 
 /// Like kHyperMix, but the gate's root magnifies errors of dot products near 0.
 inline constexpr float kPle = 5e-5f;

@@ -47,6 +47,9 @@ class BenchDevice {
   Weight RandomWeight(std::int64_t rows, std::int64_t cols);
   /// Not initialised.
   float* Floats(std::int64_t count) { return reinterpret_cast<float*>(Allocate(count * 4)); }
+  std::uint16_t* Halves(std::int64_t count) {
+    return reinterpret_cast<std::uint16_t*>(Allocate(count * 2));
+  }
   std::int32_t* Ints(std::int64_t count) {
     return reinterpret_cast<std::int32_t*>(Allocate(count * 4));
   }

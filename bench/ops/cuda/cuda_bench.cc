@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -20,8 +21,8 @@ using namespace kv8::cuda;
 
 class Bench {
  public:
-  /// Runs the ops whose name contains `filter`.
-  void Run(std::string_view filter) {
+  /// Runs the ops whose name contains `filter`, with `rows` rows unless that is 0.
+  void Run(std::string_view filter, int rows_only) {
     filter_ = filter;
     bytes_per_us_ = b_.CopyBandwidth();
     fmt::print(
@@ -42,9 +43,18 @@ class Bench {
     for (const bool chunks : {false, true}) GdnPrefill(2048, chunks);
     for (const int rows : {1, 64}) Store(rows);
     for (const int rows : {64, 512}) Observe(rows);
-    for (const int rows : {1, 16, 64, 512}) Projection(rows);
-    for (const int rows : {1, 16, 64}) OutProjection(rows);
-    for (const int rows : {1, 16, 64}) Experts(rows);
+    for (const int rows : {1, 16, 64, 512, 2048, 8192}) {
+      if (rows_only == 0 || rows == rows_only) Projection(rows);
+    }
+    for (const int rows : {1, 16, 64, 512, 2048, 8192}) {
+      if (rows_only == 0 || rows == rows_only) OutProjection(rows);
+    }
+    for (const int rows : {1, 16, 64, 512, 2048, 8192}) {
+      if (rows_only == 0 || rows == rows_only) Experts(rows);
+    }
+    for (const int rows : {1, 64, 2048, 8192}) {
+      if (rows_only == 0 || rows == rows_only) Mixes(rows);
+    }
     for (const int rows : {1, 16, 64}) Tokens(rows);
   }
 
@@ -115,7 +125,6 @@ class Bench {
     if (!Wanted("attention")) return;
     constexpr int kRows = 512, kSets = 4;
     constexpr std::int64_t kContext = 32'768;
-    constexpr double kFlopsPerUs = 790e6;  // PyTorch's of 8192 x 8192 x 8192 on an H200
     const Rows r = MakeRows(kRows, 1, 1, kContext);
     std::vector<std::int64_t> positions(kRows);
     std::iota(positions.begin(), positions.end(), kContext - kRows);
@@ -139,6 +148,7 @@ class Bench {
            kRows, kContext, us, flops / kFlopsPerUs * bytes_per_us_);
   }
 
+  static constexpr double kFlopsPerUs = 790e6;  // PyTorch's of 8192 x 8192 x 8192 on an H200
   static constexpr std::int64_t kHeads = kQueryHeads * kHeadDim;
   static std::string_view Name(KvElement type) {
     return type == KvElement::kE4M3 ? "E4M3" : "FP16";
@@ -260,6 +270,34 @@ class Bench {
     Products("linear, GDN output in 4 parts, BF16", rows, 6144, {kHidden}, 4);
   }
 
+  /// A hyper-connection's mix. The floor is its weights and streams, normed values and x once.
+  void Mixes(int rows) {
+    if (!Wanted("mix")) return;
+    const std::int64_t width = std::int64_t{rows} * kWidth, hidden = std::int64_t{rows} * kHidden;
+    const HyperMixArgs args{.y = b_.RandomFloats(hidden),
+                            .streams = b_.RandomFloats(width),
+                            .gain = b_.RandomFloats(kWidth),
+                            .down = b_.RandomWeight(kLowRank, kWidth),
+                            .up = b_.RandomWeight(kWidth, kLowRank),
+                            .inject_weight = b_.RandomWeight(kStreams, kWidth),
+                            .rows = rows,
+                            .stream_count = kStreams,
+                            .hidden = kHidden,
+                            .eps = 1e-6f,
+                            .normed = b_.Floats(width),
+                            .parts = b_.Floats(width),
+                            .low = b_.Floats(std::int64_t{rows} * kLowRank),
+                            .rounded = b_.Halves(width),
+                            .rounded_low = b_.Halves(std::int64_t{rows} * kLowRank),
+                            .x = b_.Floats(hidden),
+                            .inject = b_.Floats(std::int64_t{rows} * kStreams)};
+    const double us =
+        b_.MedianMicroseconds(1, [&](int) { Must(b_.ops().HyperMix(b_.stream(), args)); });
+    Report("hyper-connection mix", rows, 0, us,
+           2.0 * kWidth * (2 * kLowRank + kStreams) +
+               4.0 * static_cast<double>(2 * width + 2 * hidden));
+  }
+
   void Products(std::string_view op, int rows, int inner, const std::vector<std::int64_t>& outs,
                 int splits = 1) {
     if (!Wanted("linear")) return;
@@ -273,6 +311,7 @@ class Bench {
                       .inner = inner,
                       .count = static_cast<std::int32_t>(outs.size())};
       args.splits = splits;
+      args.rounded = b_.Halves(std::int64_t{rows} * inner);
       bytes = 0;
       for (std::size_t n = 0; n < outs.size(); ++n) {
         args.outputs[n] = {b_.RandomWeight(outs[n], inner), b_.Floats(splits * rows * outs[n]),
@@ -284,18 +323,22 @@ class Bench {
     const double us = b_.MedianMicroseconds(kSets, [&](int i) {
       Must(b_.ops().Linear(b_.stream(), sets[static_cast<std::size_t>(i)]));
     });
-    Report(op, rows, 0, us, bytes);
+    Report(op, rows, 0, us, Floor(bytes, rows * bytes));
+  }
+
+  /// As bytes: what takes longer, reading so many or so many operations at the rate of a large
+  /// matrix product.
+  double Floor(double bytes, double flops) const {
+    return std::max(bytes, flops / kFlopsPerUs * bytes_per_us_);
   }
 
   void Experts(int rows) {
     if (!Wanted("moe")) return;
     const MoeArgs args = ExpertOperands(b_, rows);
     const double us = b_.MedianMicroseconds(1, [&](int) { Must(b_.ops().Moe(b_.stream(), args)); });
-    std::int32_t active = 0;
-    Must(b_.stream().Copy(&active, args.active, sizeof active));
-    Must(b_.stream().Synchronize());
+    const int active = ActiveExperts(b_, args);
     Report(fmt::format("experts, BF16, {} of {} in use", active, kExperts), rows, 0, us,
-           ExpertBytes(active));
+           Floor(ExpertBytes(active), 2.0 * rows * ExpertBytes(kChosen) / 2));
   }
 
   /// The most likely token, alone and followed by draws. The floor is reading the logits once.
@@ -343,6 +386,6 @@ class Bench {
 }  // namespace kv8::bench
 
 int main(int count, char** arguments) {
-  kv8::bench::Bench().Run(count > 1 ? arguments[1] : "");
+  kv8::bench::Bench().Run(count > 1 ? arguments[1] : "", count > 2 ? std::atoi(arguments[2]) : 0);
   return 0;
 }

@@ -71,11 +71,8 @@ class Step {
   double Bytes() {
     double bytes = 2.0 * kVocab * kHidden + MixBytes();
     for (const Layer& layer : layers_) {
-      std::int32_t active = 0;
-      Must(b_.stream().Copy(&active, layer.experts.active, sizeof active));
-      Must(b_.stream().Synchronize());
-      bytes +=
-          2 * MixBytes() + WeightBytes(layer.in) + WeightBytes(layer.out) + ExpertBytes(active);
+      bytes += 2 * MixBytes() + WeightBytes(layer.in) + WeightBytes(layer.out) +
+               ExpertBytes(ActiveExperts(b_, layer.experts));
       const double element = type_ == KvElement::kE4M3 ? 1 : 2;
       bytes += static_cast<double>(rows_) *
                (layer.qsa ? 4.0 * kBudget * 2 * kKvHeads * kHeadDim * element +
@@ -115,6 +112,7 @@ class Step {
   }
 
   void MakeScratch() {
+    rounded_ = b_.Halves(rows_ * kWidth);
     mix_ = {.streams = streams_,
             .rows = static_cast<std::int32_t>(rows_),
             .stream_count = kStreams,
@@ -123,6 +121,8 @@ class Step {
             .normed = b_.Floats(rows_ * kWidth),
             .parts = b_.Floats(rows_ * kWidth),
             .low = b_.Floats(rows_ * kLowRank),
+            .rounded = rounded_,
+            .rounded_low = b_.Halves(rows_ * kLowRank),
             .x = b_.Floats(rows_ * kHidden),
             .inject = b_.Floats(rows_ * kStreams)};
     core_ = b_.Floats(rows_ * kQueryHeads * kHeadDim);
@@ -143,7 +143,8 @@ class Step {
                     .x_stride = inner,
                     .rows = static_cast<std::int32_t>(rows_),
                     .inner = inner,
-                    .count = static_cast<std::int32_t>(outputs.size())};
+                    .count = static_cast<std::int32_t>(outputs.size()),
+                    .rounded = rounded_};
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       args.outputs[i] = {outputs[i].first, outputs[i].second, outputs[i].first.rows};
     }
@@ -237,6 +238,7 @@ class Step {
   std::int64_t rows_;
   KvElement type_;
   float *streams_, *y_, *core_;
+  std::uint16_t* rounded_;
   std::int32_t *index_, *ones_;
   RowsView row_view_;
   Sequences sequences_;

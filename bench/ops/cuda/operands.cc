@@ -39,15 +39,28 @@ MoeArgs ExpertOperands(BenchDevice& b, std::int64_t rows) {
           .logits = b.Floats(rows * kExperts),
           .chosen = b.Ints(pairs),
           .weights = b.Floats(pairs),
+          .counts = b.Zeros<std::int32_t>(kExperts),
+          .cursors = b.Ints(kExperts),
           .begins = b.Ints(kExperts + 1),
-          .active = b.Ints(kExperts + 1),
+          .tiles = reinterpret_cast<ExpertTile*>(
+              b.Ints(3 * (1 + MaxExpertTiles(kExperts, pairs, kFewRows)))),
           .pairs = b.Ints(pairs),
+          .rounded = b.Halves(rows * kHidden),
           .expert_hidden = b.Floats(pairs * kExpertWidth),
           .expert_out = b.Floats(pairs * kHidden),
           .shared_hidden = b.Floats(rows * kExpertWidth),
           .shared_gate_value = b.Floats(rows),
           .shared_out = b.Floats(rows * kHidden),
           .out = b.Floats(rows * kHidden)};
+}
+
+int ActiveExperts(BenchDevice& b, const MoeArgs& args) {
+  std::vector<std::int32_t> begins(kExperts + 1);
+  Must(b.stream().Copy(begins.data(), args.begins, std::ssize(begins) * 4));
+  Must(b.stream().Synchronize());
+  int active = 0;
+  for (std::size_t e = 0; e < kExperts; ++e) active += begins[e + 1] > begins[e] ? 1 : 0;
+  return active;
 }
 
 double ExpertBytes(int active) {

@@ -8,6 +8,9 @@ namespace kv8::bench {
 /// The experts of a layer for `rows` rows: random weights and x, scratch.
 cuda::MoeArgs ExpertOperands(BenchDevice& b, std::int64_t rows);
 
+/// How many experts the last call of it used.
+int ActiveExperts(BenchDevice& b, const cuda::MoeArgs& args);
+
 /// Bytes of the weights that a call of it reads once: router, shared expert, `active` experts.
 double ExpertBytes(int active);
 

@@ -104,6 +104,14 @@ Result<void> DeviceKernel::AllowSharedMemory(int bytes) {
       fmt::format("give {} {} bytes of shared memory", name_, bytes));
 }
 
+Result<int> DeviceKernel::MaxThreads() const {
+  int threads = 0;
+  KV8_RETURN_IF_ERROR(Check(
+      *driver_, driver_->function_get(&threads, DriverFunctionAttribute::kMaxThreads, function_),
+      fmt::format("ask how many threads {} may have", name_)));
+  return threads;
+}
+
 DeviceModule::DeviceModule(DeviceModule&& other) noexcept {
   *this = std::move(other);
 }

@@ -41,6 +41,7 @@ enum class DriverAttribute : int {
 
 /// CUfunction_attribute.
 enum class DriverFunctionAttribute : int {
+  kMaxThreads = 0,             // ..._MAX_THREADS_PER_BLOCK
   kCodeArchitecture = 5,       // ..._PTX_VERSION: 10 * major + minor that the code was compiled for
   kDynamicSharedBytesMax = 8,  // ..._MAX_DYNAMIC_SHARED_SIZE_BYTES
 };

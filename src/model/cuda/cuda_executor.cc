@@ -1,5 +1,7 @@
 #include "model/cuda/cuda_executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -39,10 +41,13 @@ CudaExecutor::~CudaExecutor() {
 namespace {
 
 Result<CodeChoice> CodeOf(const std::string& backend) {
-  if (backend.empty() || backend == "native") return CodeChoice::kForDevice;
-  if (backend == "sm70") return CodeChoice::kSm70;
+  if (backend.empty() || backend == kNativeBackend || backend == kPreciseBackend) {
+    return CodeChoice::kForDevice;
+  }
+  if (backend == kSm70Backend) return CodeChoice::kSm70;
   return Error{Code::kUnsupported, "no op backend named '" + backend + "'", "op backend",
-               "with --device cuda use one of: native, sm70"};
+               fmt::format("with --device cuda use one of: {}, {}, {}", kNativeBackend,
+                           kPreciseBackend, kSm70Backend)};
 }
 
 }  // namespace
@@ -94,8 +99,8 @@ Result<void> CudaExecutor::TakeBuffers() {
   work_ = DeviceWorkspace::Take(arena, model_.spec, size);
   const std::int64_t tokens = limits_.tokens > 0 ? limits_.tokens : model_.spec.vocab;
   parts_.emplace(DeviceModel{model_.spec, *ops_, weights_, *state_, work_, *inputs_,
-                             static_cast<std::int32_t>(tokens), limits_.drafts,
-                             size.observed_heads});
+                             static_cast<std::int32_t>(tokens), limits_.drafts, size.observed_heads,
+                             static_cast<int>(size.activation_parts)});
   return WriteConstants(size.rows);
 }
 

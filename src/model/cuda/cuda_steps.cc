@@ -13,36 +13,6 @@ ExpertWeights Stack(std::initializer_list<const std::vector<Weight>*> parts) {
   return {first, first.bytes()};
 }
 
-/// Sizes and weights of the n-gram memory.
-PleArgs PleDimensions(const ModelSpec& model, const PleWeights& weights,
-                      const DevicePleTable& table) {
-  const PleConfig& config = *model.ple;
-  PleArgs args{.streams = model.streams,
-               .hidden = model.hidden,
-               .heads = config.heads(),
-               .head_dim = config.head_dim(),
-               .heads_per_ngram = config.heads_per_ngram,
-               .ngram_size = config.ngram_size,
-               .conv_kernel = config.conv_kernel,
-               .eos = weights.hash.eos,
-               .eps = model.rms_eps,
-               .head_sizes = table.head_sizes,
-               .offsets = table.offsets,
-               .shards = table.shards,
-               .shard_rows = weights.shards.front().rows,
-               .table_format = weights.shards.front().format,
-               .key = weights.key,
-               .value = weights.value,
-               .gain_key = weights.gain_key.data(),
-               .gain_query = weights.gain_query.data(),
-               .gain_conv = weights.gain_conv.data(),
-               .conv = weights.conv.data()};
-  const std::vector<std::int64_t>& multipliers = weights.hash.multipliers;
-  std::copy_n(multipliers.begin(), std::min<std::size_t>(multipliers.size(), kMaxNgram),
-              args.multipliers);
-  return args;
-}
-
 }  // namespace
 
 Result<void> CudaSteps::Embed(const Weight& table, std::int32_t streams, float* out) {
@@ -83,12 +53,11 @@ Result<void> CudaSteps::ProjectStreams(const MtpWeights& weights) {
                                                    .groups = 1,
                                                    .dim = streams * hidden,
                                                    .eps = m_.config.rms_eps}));
-  return m_.ops.Linear(stream_, {.x = w_.draft_normed,
-                                 .x_stride = hidden,
-                                 .rows = shape_.rows * streams,
-                                 .inner = hidden,
-                                 .count = 1,
-                                 .outputs = {{weights.hidden_projection, streams_, hidden}}});
+  return Multiply({.x = w_.draft_normed,
+                   .rows = shape_.rows * streams,
+                   .inner = hidden,
+                   .count = 1,
+                   .outputs = {{weights.hidden_projection, streams_, hidden}}});
 }
 
 Result<void> CudaSteps::AddEmbedding() {
@@ -138,8 +107,11 @@ Result<void> CudaSteps::Mix(const HyperConnectionWeights& weights) {
                                    .normed = w_.hyper.normed,
                                    .parts = w_.hyper.parts,
                                    .low = w_.hyper.low,
+                                   .rounded = w_.rounded,
+                                   .rounded_low = w_.hyper.rounded_low,
                                    .x = w_.x,
-                                   .inject = w_.inject});
+                                   .inject = w_.inject,
+                                   .activation_parts = m_.activation_parts});
 }
 
 Result<void> CudaSteps::Combine() {
@@ -162,50 +134,32 @@ Result<void> CudaSteps::Add(const float* y, const float* inject) {
                                        .hidden = m_.config.hidden});
 }
 
-Result<void> CudaSteps::Project(const float* x, const Weight& weight, float* out) {
-  return m_.ops.Linear(stream_, {.x = x,
-                                 .x_stride = weight.cols,
-                                 .rows = shape_.rows,
-                                 .inner = static_cast<std::int32_t>(weight.cols),
-                                 .count = 1,
-                                 .outputs = {{weight, out, weight.rows}}});
+Result<void> CudaSteps::Multiply(LinearArgs args) {
+  args.x_stride = args.inner;
+  args.rounded = w_.rounded;
+  args.activation_parts = m_.activation_parts;
+  return m_.ops.Linear(stream_, args);
 }
 
-Result<void> CudaSteps::NgramMemory(const PleWeights& weights, const LayerSpec& layer) {
-  KV8_RETURN_IF_ERROR(Finish());
-  PleArgs args = PleDimensions(m_.config, weights,
-                               m_.weights.ple_tables[static_cast<std::size_t>(layer.ple_layer)]);
-  args.ids = m_.inputs.ids();
-  args.rows = m_.inputs.rows(shape_);
-  args.slices = m_.inputs.slices(shape_);
-  args.verified = m_.inputs.verified(shape_);
-  args.drafts = shape_.rounds > 1 ? m_.drafts : 0;
-  args.conv_state = m_.state.Slots<float>(StateKind::kPleConv, layer.ple_layer);
-  args.context = m_.state.Slots<TokenId>(StateKind::kPleContext, layer.ple_layer);
-  args.conv_trail = m_.state.Trails<float>(StateKind::kPleConv, layer.ple_layer);
-  args.context_trail = m_.state.Trails<TokenId>(StateKind::kPleContext, layer.ple_layer);
-  args.memory = w_.ple.memory;
-  args.keys = w_.ple.keys;
-  args.values = w_.ple.values;
-  args.gated = w_.ple.gated;
-  args.normed = w_.ple.normed;
-  args.residual = streams_;
-  return m_.ops.Ple(stream_, args);
+Result<void> CudaSteps::Project(const float* x, const Weight& weight, float* out) {
+  return Multiply({.x = x,
+                   .rows = shape_.rows,
+                   .inner = static_cast<std::int32_t>(weight.cols),
+                   .count = 1,
+                   .outputs = {{weight, out, weight.rows}}});
 }
 
 Result<void> CudaSteps::Gdn(const GdnLayerWeights& weights, const LayerSpec& layer) {
   const GdnConfig& gdn = m_.config.gdn;
   const std::int32_t values = gdn.value_heads * gdn.value_dim;
-  KV8_RETURN_IF_ERROR(
-      m_.ops.Linear(stream_, {.x = w_.x,
-                              .x_stride = m_.config.hidden,
-                              .rows = shape_.rows,
-                              .inner = m_.config.hidden,
-                              .count = 4,
-                              .outputs = {{weights.qkv, w_.gdn.qkv, gdn.conv_channels()},
-                                          {weights.z, w_.gdn.z, values},
-                                          {weights.b, w_.gdn.b, gdn.value_heads},
-                                          {weights.a, w_.gdn.a, gdn.value_heads}}}));
+  KV8_RETURN_IF_ERROR(Multiply({.x = w_.x,
+                                .rows = shape_.rows,
+                                .inner = m_.config.hidden,
+                                .count = 4,
+                                .outputs = {{weights.qkv, w_.gdn.qkv, gdn.conv_channels()},
+                                            {weights.z, w_.gdn.z, values},
+                                            {weights.b, w_.gdn.b, gdn.value_heads},
+                                            {weights.a, w_.gdn.a, gdn.value_heads}}}));
   KV8_RETURN_IF_ERROR(Recur(weights.core, layer.gdn_layer));
   return Project(w_.gdn.core, weights.out, w_.y);
 }
@@ -251,16 +205,14 @@ Result<void> CudaSteps::Recur(const GdnWeights& weights, int gdn_layer) {
 }
 
 Result<void> CudaSteps::ProjectAttention(const QsaLayerWeights& weights) {
-  return m_.ops.Linear(stream_,
-                       {.x = w_.x,
-                        .x_stride = m_.config.hidden,
-                        .rows = shape_.rows,
-                        .inner = m_.config.hidden,
-                        .count = 4,
-                        .outputs = {{weights.q, w_.qsa.query_gate, weights.q.rows},
-                                    {weights.k, w_.qsa.key, weights.k.rows},
-                                    {weights.v, w_.qsa.value, weights.v.rows},
-                                    {weights.index_qk, w_.qsa.index_qk, weights.index_qk.rows}}});
+  return Multiply({.x = w_.x,
+                   .rows = shape_.rows,
+                   .inner = m_.config.hidden,
+                   .count = 4,
+                   .outputs = {{weights.q, w_.qsa.query_gate, weights.q.rows},
+                               {weights.k, w_.qsa.key, weights.k.rows},
+                               {weights.v, w_.qsa.value, weights.v.rows},
+                               {weights.index_qk, w_.qsa.index_qk, weights.index_qk.rows}}});
 }
 
 /// Norms and RoPE of all four too.
@@ -384,15 +336,19 @@ Result<void> CudaSteps::Experts(const MoeWeights& weights) {
                               .logits = w_.moe.logits,
                               .chosen = w_.moe.chosen,
                               .weights = w_.moe.weights,
+                              .counts = w_.moe.counts,
+                              .cursors = w_.moe.cursors,
                               .begins = w_.moe.begins,
-                              .active = w_.moe.active,
+                              .tiles = w_.moe.tiles,
                               .pairs = w_.moe.pairs,
+                              .rounded = w_.rounded,
                               .expert_hidden = w_.moe.expert_hidden,
                               .expert_out = w_.moe.expert_out,
                               .shared_hidden = w_.moe.shared_hidden,
                               .shared_gate_value = w_.moe.shared_gate,
                               .shared_out = w_.moe.shared_out,
-                              .out = w_.y});
+                              .out = w_.y,
+                              .activation_parts = m_.activation_parts});
 }
 
 }  // namespace kv8::cuda

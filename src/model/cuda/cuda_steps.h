@@ -21,6 +21,7 @@ struct DeviceModel {
   std::int32_t tokens = 0;  // to choose from, the first so many of the vocabulary
   int drafts = 0;
   std::int64_t observed_heads = 0;  // see WorkspaceSize
+  int activation_parts = 1;         // see LinearArgs
 };
 
 /// One pass: enqueues work and neither waits nor allocates, so it can be captured. Combine is
@@ -59,6 +60,8 @@ class CudaSteps final : public Steps {
  private:
   Result<void> Embed(const Weight& table, std::int32_t streams, float* out);
   Result<void> Add(const float* y, const float* inject);
+  /// With what every product needs filled in; rows of x are dense.
+  Result<void> Multiply(LinearArgs args);
   Result<void> Project(const float* x, const Weight& weight, float* out);
   Result<void> Recur(const GdnWeights& weights, int gdn_layer);
   Result<SparseAttentionArgs> Select(int kv_layer, std::int32_t first, std::int32_t rows);

@@ -15,7 +15,14 @@ WorkspaceSize WorkspaceSizeFor(const ExecutorLimits& limits) {
           .logit_rows = PaddedRows(limits.logit_rows),
           .max_selection_blocks = limits.sequence_pages * limits.cache.index.keys_per_page,
           .with_draft = limits.with_draft,
-          .observed_heads = limits.observe_kv ? ObservedHeads(limits.cache) : 0};
+          .observed_heads = limits.observe_kv ? ObservedHeads(limits.cache) : 0,
+          .activation_parts = limits.backend.empty() || limits.backend == kNativeBackend ? 1 : 2};
+}
+
+std::int64_t ActivationBytes(const ModelSpec& spec, const ExecutorLimits& limits) {
+  Arena work;
+  DeviceWorkspace::Take(work, spec, WorkspaceSizeFor(limits));
+  return work.bytes() + PassInputs::Plan(limits);
 }
 
 Result<DeviceMemoryPlan> DeviceMemoryPlan::For(const Model& model, const ExecutorLimits& limits) {
@@ -36,17 +43,16 @@ DeviceMemoryPlan DeviceMemoryPlan::SizesOf(const Model& model, const ExecutorLim
 
 DeviceMemoryPlan DeviceMemoryPlan::Size(const Model& model, const ExecutorLimits& limits,
                                         Result<void>& runs) {
-  Arena arrays, tables, work;
+  Arena arrays, tables;
   WeightPlacer placer(arrays, tables);
   placer.Place(model, limits.with_draft);
   runs = placer.Check();
-  DeviceWorkspace::Take(work, model.spec, WorkspaceSizeFor(limits));
   return DeviceMemoryPlan{
       .weights = arrays.bytes(),
       .tables = tables.bytes(),
       .pools = limits.cache.kv_bytes() + limits.cache.index_bytes(),
       .states = DeviceState::Plan(StateLayout::For(model.spec, limits.with_draft), limits),
-      .activations = work.bytes() + PassInputs::Plan(limits)};
+      .activations = ActivationBytes(model.spec, limits)};
 }
 
 ExecutorMemory DeviceMemoryPlan::ByOwner(bool tables_on_host) const {

@@ -8,8 +8,16 @@
 
 namespace kv8::cuda {
 
+/// A GPU's backends. The second and third take activations as two parts of FP16 into products, the
+/// first as one: see LinearArgs. The third is the V100's code, for tests.
+inline constexpr std::string_view kNativeBackend = "native", kPreciseBackend = "precise",
+                                  kSm70Backend = "sm70";
+
 /// Buffers that a run with these limits needs.
 WorkspaceSize WorkspaceSizeFor(const ExecutorLimits& limits);
+
+/// Buffers of a pass and what describes its rows.
+std::int64_t ActivationBytes(const ModelSpec& spec, const ExecutorLimits& limits);
 
 struct DeviceMemoryPlan {
   std::int64_t weights = 0;

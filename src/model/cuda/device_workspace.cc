@@ -56,7 +56,10 @@ void TakeQsa(Arena& arena, const QsaConfig& qsa, const WorkspaceSize& size, Devi
   w.qsa.softmax = arena.Take<float>(floats(scratch.softmax));
 }
 
-void TakeChoice(Arena& arena, std::int64_t rows, DeviceWorkspace& w) {
+void TakeChoice(Arena& arena, std::int64_t rows, std::int64_t vocab, DeviceWorkspace& w) {
+  w.best_parts = arena.Take<std::uint64_t>(rows * ArgmaxParts(vocab));
+  w.best_tickets = arena.Take<std::int32_t>(rows);
+  w.best_tokens = arena.Take<std::int32_t>(rows);
   w.choice.rules = arena.Take<ChoiceRule>(rows);
   w.choice.weights = arena.Take<std::uint64_t>(rows * kChoiceBins);
   w.choice.counts = arena.Take<std::uint32_t>(rows * kChoiceBins);
@@ -70,8 +73,9 @@ void TakeMoe(Arena& arena, const ModelSpec& config, std::int64_t rows, DeviceWor
   w.moe.logits = arena.Take<float>(rows * moe.experts);
   w.moe.chosen = arena.Take<std::int32_t>(pairs);
   w.moe.weights = arena.Take<float>(pairs);
+  w.moe.cursors = arena.Take<std::int32_t>(moe.experts);
   w.moe.begins = arena.Take<std::int32_t>(moe.experts + 1);
-  w.moe.active = arena.Take<std::int32_t>(moe.experts + 1);
+  w.moe.tiles = arena.Take<ExpertTile>(1 + MaxExpertTiles(moe.experts, pairs, kFewRows));
   w.moe.pairs = arena.Take<std::int32_t>(pairs);
   w.moe.expert_hidden = arena.Take<float>(pairs * moe.expert_dim);
   w.moe.expert_out = arena.Take<float>(pairs * config.hidden);
@@ -96,6 +100,14 @@ void TakeMagnitudes(Arena& arena, const WorkspaceSize& size, DeviceWorkspace& w)
   w.magnitudes.max_bits = arena.Take<std::uint32_t>(size.prefill_slices * size.observed_heads);
 }
 
+/// Values of a row that enter a product, at most; the draft head's streams enter it one by one.
+std::int64_t WidestInput(const ModelSpec& config) {
+  const std::int64_t memory = config.ple ? config.ple->heads() * config.ple->head_dim() : 0;
+  return std::max({config.stream_width(), memory,
+                   std::int64_t{config.gdn.value_heads} * config.gdn.value_dim,
+                   std::int64_t{config.qsa.query_heads} * config.qsa.head_dim});
+}
+
 }  // namespace
 
 DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelSpec& config,
@@ -107,21 +119,23 @@ DeviceWorkspace DeviceWorkspace::Take(Arena& arena, const ModelSpec& config,
   TakeDraft(arena, config, size.with_draft ? size.rows : 0, w);
   w.token_streams = arena.Take<float>(size.logit_rows * width);
   w.logits = arena.Take<float>(size.logit_rows * config.vocab);
-  w.best_parts = arena.Take<std::uint64_t>(size.logit_rows * ArgmaxParts(config.vocab));
-  w.best_tickets = arena.Take<std::int32_t>(size.logit_rows);
-  w.best_tokens = arena.Take<std::int32_t>(size.logit_rows);
-  TakeChoice(arena, size.logit_rows, w);
+  TakeChoice(arena, size.logit_rows, config.vocab, w);
   w.gathers = arena.Take<CopyArray>(4);
   TakeMagnitudes(arena, size, w);
   w.x = arena.Take<float>(mixed_rows * config.hidden);
   w.y = arena.Take<float>(size.rows * config.hidden);
   w.inject = arena.Take<float>(mixed_rows * config.streams);
+  w.rounded = arena.Take<std::uint16_t>(size.activation_parts * mixed_rows * WidestInput(config));
   w.qsa.tickets = arena.Take<std::int32_t>(std::min<std::int64_t>(size.rows, kAttentionRows) *
                                            config.qsa.kv_heads);
+
+  w.moe.counts = arena.Take<std::int32_t>(config.moe.experts);
 
   const std::int64_t shared = arena.bytes();
   w.hyper.normed = arena.Take<float>(mixed_rows * width);
   w.hyper.low = arena.Take<float>(mixed_rows * config.lowrank);
+  w.hyper.rounded_low =
+      arena.Take<std::uint16_t>(size.activation_parts * mixed_rows * config.lowrank);
   w.hyper.parts = arena.Take<float>(mixed_rows * width);
   arena.Rewind(shared);
   TakePle(arena, config, size.rows, w);

@@ -6,6 +6,7 @@
 #include "device/arena.h"
 #include "ops/cuda/choose_tokens.h"
 #include "ops/cuda/kv_observe.h"
+#include "ops/cuda/moe.h"
 #include "ops/cuda/slots.h"
 #include "tensor/model_spec.h"
 
@@ -22,6 +23,7 @@ struct WorkspaceSize {
   std::int64_t max_selection_blocks = 0;  // selection blocks of the longest sequence
   bool with_draft = false;
   std::int64_t observed_heads = 0;  // ObservedHeads when K and V are counted
+  std::int64_t activation_parts = 1;
 };
 
 /// T rows, S streams, H hidden, W = S*H; scratch of steps that never run at once shares its place.
@@ -49,10 +51,12 @@ struct DeviceWorkspace {
     HeadMagnitudes* heads;    // [observed heads]; all null where nothing is counted
     std::uint32_t* max_bits;  // [slots,observed heads]
   } magnitudes;
-  float *x, *y;   // [T,H] input and output of a step
-  float* inject;  // [T,S]
+  float *x, *y;            // [T,H] input and output of a step
+  std::uint16_t* rounded;  // the input of any product, as LinearArgs has it
+  float* inject;           // [T,S]
   struct {
     float *normed, *parts, *low;  // [T,W], [T,W], [T,r]
+    std::uint16_t* rounded_low;   // [activation parts,T,r]
   } hyper;
   struct {
     float *memory, *keys, *values, *gated, *normed;  // [T,E], [T,W], [T,H], [T,W], [T,W]
@@ -69,7 +73,8 @@ struct DeviceWorkspace {
   struct {
     float *logits, *weights, *expert_hidden, *expert_out;
     float *shared_hidden, *shared_gate, *shared_out;
-    std::int32_t *chosen, *begins, *active, *pairs;
+    std::int32_t *chosen, *counts, *cursors, *begins, *pairs;  // counts: zero between calls
+    ExpertTile* tiles;
   } moe;
 
   static DeviceWorkspace Take(Arena& arena, const ModelSpec& config, const WorkspaceSize& size);

@@ -154,6 +154,22 @@ __device__ __forceinline__ unsigned SharedAddress(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
+/// Starts to copy 16 bytes to a shared address.
+__device__ __forceinline__ void CopyToShared16(unsigned to, const unsigned char* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
+#else
+  const uint4 v = __ldg(reinterpret_cast<const uint4*>(from));
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+#endif
+}
+__device__ __forceinline__ void ZeroShared16(unsigned to) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" : : "r"(to), "r"(0) : "memory");
+}
+
 /// Starts to copy 16 bytes, or writes zeros when not `valid`; then `from` is not read.
 __device__ __forceinline__ void CopyToShared16(void* to, const unsigned char* from, bool valid) {
 #if __CUDA_ARCH__ >= 800

@@ -62,11 +62,13 @@ Result<CudaOps> CudaOps::Load(Device& device, CodeChoice choice) {
     ops.modules_.push_back(std::move(module));
   }
   ops.run_ahead_ = choice == CodeChoice::kForDevice && device.info().architecture >= 80;
-  for (std::size_t i = 0; i < kProductKernelCount; ++i) {
-    if (kProductKernels[i].form != ProductForm::kLinearTiles) continue;
-    KV8_RETURN_IF_ERROR(ops.products_[i].AllowSharedMemory(kLinearTileSharedBytes));
-  }
   ops.max_shared_bytes_ = device.info().max_shared_bytes;
+  for (std::size_t i = 0; i < kProductKernelCount; ++i) {
+    if (!IsTiles(kProductKernels[i].form)) continue;
+    KV8_RETURN_IF_ERROR(
+        ops.products_[i].AllowSharedMemory(ops.max_shared_bytes_ - kTileStaticBytes));
+    KV8_ASSIGN_OR_RETURN(ops.tile_threads_, ops.products_[i].MaxThreads());
+  }
   ops.multiprocessors_ = device.info().multiprocessors;
   for (std::size_t i = 0; i < kKernelCount; ++i) {
     if (kKernelNames[i].source == "sparse_attention") {

@@ -43,10 +43,11 @@ class CudaOps {
   Result<void> Embed(DeviceStream& stream, const EmbedArgs& args) const;
   Result<void> Ple(DeviceStream& stream, const PleArgs& args) const;
   Result<void> GroupedNorm(DeviceStream& stream, const GroupedNormArgs& args) const;
-  Result<void> Linear(DeviceStream& stream, const LinearArgs& args) const;
+  Result<void> RoundRows(DeviceStream& stream, const RoundArgs& args) const;
+  Result<void> Linear(DeviceStream& stream, LinearArgs args) const;
   Result<void> HyperMix(DeviceStream& stream, const HyperMixArgs& args) const;
   Result<void> HyperCombine(DeviceStream& stream, const HyperCombineArgs& args) const;
-  Result<void> Moe(DeviceStream& stream, const MoeArgs& args) const;
+  Result<void> Moe(DeviceStream& stream, MoeArgs args) const;
   Result<void> Argmax(DeviceStream& stream, const ArgmaxArgs& args) const;
   Result<void> ChooseTokens(DeviceStream& stream, const ChooseTokensArgs& args) const;
   Result<void> KvObserve(DeviceStream& stream, const KvObserveArgs& args) const;
@@ -61,8 +62,17 @@ class CudaOps {
  private:
   CudaOps() = default;
   Result<void> GdnConvolve(DeviceStream& stream, const GdnArgs& args) const;
+  Result<void> HyperUp(DeviceStream& stream, const HyperMixArgs& args) const;
   Result<void> CheckMoe(const MoeArgs& args) const;
+  Result<void> Route(DeviceStream& stream, const MoeArgs& args) const;
   Result<void> Experts(DeviceStream& stream, const MoeArgs& args) const;
+  /// For `rows` rows and `weight_tiles` times kTileRows weight rows.
+  TileShape ChooseTile(std::int64_t weight_tiles, std::int64_t rows, int parts) const;
+  TileShape ExpertTileOf(std::int64_t mean_pairs, int parts) const;
+  /// Of `columns` activation rows, or as many as there is room for.
+  TileShape MakeTile(std::int32_t columns, int parts) const;
+  /// As many thread blocks as there is room for, at most one for each tile.
+  LaunchShape TileLaunch(std::int64_t tiles, const TileShape& tile, int parts) const;
   const DeviceKernel& Get(KernelId id) const { return kernels_[static_cast<std::size_t>(id)]; }
   /// Errors: kUnsupported for a format that the form does not have.
   Result<const DeviceKernel*> Product(std::string_view op, ProductForm form,
@@ -72,6 +82,7 @@ class CudaOps {
   std::array<DeviceKernel, kKernelCount> kernels_;
   std::array<DeviceKernel, kProductKernelCount> products_;  // by place in kProductKernels
   bool run_ahead_ = false;  // the code starts copies before it needs them: from sm_80 on
+  int tile_threads_ = 0;    // of a thread block of tiles: which form this code has
   int max_shared_bytes_ = 0;
   int multiprocessors_ = 0;
 };

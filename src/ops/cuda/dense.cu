@@ -1,7 +1,7 @@
 // Embedding, norms and hyper-connections. Contract: dense.h.
 #include "ops/cuda/dense.h"
 
-#include "ops/cuda/common.cuh"
+#include "ops/cuda/product.cuh"
 
 namespace kv8::cuda {
 namespace {
@@ -62,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_grouped_norm(const Gr
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const HyperMixArgs a) {
   AfterEarlierKernels();
   const int stream = static_cast<int>(blockIdx.x);
-  const std::int64_t row = blockIdx.y, first = (row * a.stream_count + stream) * a.hidden;
+  const std::int64_t row = blockIdx.y, width = std::int64_t{a.stream_count} * a.hidden;
+  const std::int64_t first = row * width + std::int64_t{stream} * a.hidden;
   float4* const values = reinterpret_cast<float4*>(a.streams + first);
   const int count = a.hidden / 4;
   float squares = 0.0f;
@@ -87,8 +88,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_norm(const Hype
       reinterpret_cast<const float4*>(a.gain + static_cast<std::int64_t>(stream) * a.hidden);
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
     const float4 v = values[i], g = gain[i];
-    reinterpret_cast<float4*>(a.normed + first)[i] =
+    const float4 normed =
         make_float4(v.x * scale * g.x, v.y * scale * g.y, v.z * scale * g.z, v.w * scale * g.w);
+    reinterpret_cast<float4*>(a.normed + first)[i] = normed;
+    if (a.rounds) {
+      StoreRounded(a.rounded + row * width, stream * a.hidden + 4 * i, normed, a.activation_parts,
+                   a.rows * width);
+    }
   }
 }
 
@@ -111,8 +117,38 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_activate(const 
   if (inject) {
     a.inject[row * width + column] = 2.0f * Sigmoid(sum);
   } else {
-    a.low[row * width + column] = Silu(sum);
+    const float value = Silu(sum);
+    a.low[row * width + column] = value;
+    if (a.rounds)
+      StoreRounded(a.rounded_low + row * width, column, value, a.activation_parts,
+                   static_cast<std::int64_t>(a.rows) * width);
   }
+}
+
+/// x of many rows, whose up . low is in `parts` by now.
+extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_mean(const HyperMixArgs a) {
+  AfterEarlierKernels();
+  const int d = 4 * Column();
+  if (d >= a.hidden) return;
+  const std::int64_t row = blockIdx.y, first = row * kHyperStreams * a.hidden + d;
+  float4 gates[kHyperStreams], normed[kHyperStreams];
+#pragma unroll
+  for (int s = 0; s < kHyperStreams; ++s) {
+    const std::int64_t at = first + std::int64_t{s} * a.hidden;
+    gates[s] = *reinterpret_cast<const float4*>(a.parts + at);
+    normed[s] = *reinterpret_cast<const float4*>(a.normed + at);
+  }
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+  for (int s = 0; s < kHyperStreams; ++s) {
+    sum = make_float4(fmaf(Sigmoid(gates[s].x), normed[s].x, sum.x),
+                      fmaf(Sigmoid(gates[s].y), normed[s].y, sum.y),
+                      fmaf(Sigmoid(gates[s].z), normed[s].z, sum.z),
+                      fmaf(Sigmoid(gates[s].w), normed[s].w, sum.w));
+  }
+  constexpr float kStreams = kHyperStreams;
+  *reinterpret_cast<float4*>(a.x + row * a.hidden + d) =
+      make_float4(sum.x / kStreams, sum.y / kStreams, sum.z / kStreams, sum.w / kStreams);
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) kv8_hyper_combine(const HyperCombineArgs a) {

@@ -56,14 +56,20 @@ struct HyperMixArgs {
   Weight inject_weight;  // [S,W], or null
   std::int32_t rows, stream_count, hidden;
   float eps;
-  float* normed;  // scratch [T,W]
-  float* parts;   // scratch [T,W]: sums of the parts of down, then of inject_weight
-  float* low;     // scratch [T,r]
-  float* x;       // [T,H]
-  float* inject;  // [T,S]
+  float* normed;               // scratch [T,W]
+  float* parts;                // scratch [T,W]: sums of the parts of down, then of inject_weight
+  float* low;                  // scratch [T,r]
+  std::uint16_t* rounded;      // scratch [activation_parts,T,W], `normed` as LinearArgs has it
+  std::uint16_t* rounded_low;  // scratch [activation_parts,T,r], `low`
+  float* x;                    // [T,H]
+  float* inject;               // [T,S]
   std::int32_t y_parts = 1;
-  std::int32_t splits = 1;  // set by the op
+  std::int32_t activation_parts = 1;  // as in LinearArgs
+  std::int32_t splits = 1;            // set by the op
+  bool rounds = false;  // likewise: more than kFewRows rows, for which normed and low are rounded
 };
+/// Warps of a thread block of the last kernel for few rows; each has four dimensions.
+inline constexpr std::int32_t kHyperUpWarps = 4, kHyperUpWarpDims = 4;
 
 /// The contract of ops/hyper_connection.h (HyperCombineFn): streams[t, s*H+d] += inject[t,s]
 /// y[t,d].

@@ -11,18 +11,12 @@
 namespace kv8::cuda {
 namespace {
 
-constexpr int kProductThreads = 128;
-constexpr int kTileThreads = 256;
+constexpr int kFewRowsWarps = 4;  // of most products' thread blocks for few rows
 constexpr int kDenseThreads = 256;
 constexpr int kTokenThreads = 512;         // of Argmax and ChooseTokens
 constexpr int kChoiceThreadBlocks = 1024;  // of all rows together: enough for every multiprocessor
-/// From so many pairs per expert, or rows, on a thread block takes 32 instead of 8 at a time.
-constexpr int kWideRows = 9;
-/// Thread blocks of whole tiles must be about as many as multiprocessors, or most of these idle.
-constexpr std::int64_t kFewestTileThreadBlocks = 80;
-/// From so many thread blocks of 32 weight rows on there is work for all multiprocessors several
-/// times over.
-constexpr std::int64_t kManyThreadBlocks = 512;
+/// From so many pairs per expert on, experts go through tiles.
+constexpr int kTilePairs = 4;
 
 Result<void> CheckInner(std::string_view op, std::int64_t inner) {
   return Check(op, "the inner dimension", inner, kInnerDims);
@@ -39,49 +33,20 @@ Result<void> CheckFormats(std::string_view op, WeightFormat format, std::span<co
   return {};
 }
 
+/// Of `weight_rows` rows of one output each.
+std::int64_t WeightThreadBlocks(const LinearArgs& args, int weight_rows) {
+  std::int64_t count = 0;
+  for (int i = 0; i < args.count; ++i) {
+    count += CeilDiv(args.outputs[i].weight.rows, std::int64_t{weight_rows});
+  }
+  return count;
+}
+
 /// A launch over `columns` elements of each row.
 LaunchShape RowShape(std::int64_t columns, std::int64_t rows) {
   return {.grid_x = CeilDiv(columns, std::int64_t{kDenseThreads}),
           .grid_y = rows,
           .threads = kDenseThreads};
-}
-
-}  // namespace
-
-namespace {
-
-/// A form of linear. All give the same bits; which is fastest depends on the shape.
-struct LinearForm {
-  ProductForm form;
-  int weight_rows, rows;  // of a thread block
-  int threads = kProductThreads;
-  int shared_bytes = 0;
-};
-constexpr LinearForm kLinear16x8{ProductForm::kLinear16x8, 16, 8};
-constexpr LinearForm kLinear32x8{ProductForm::kLinear32x8, 32, 8};
-constexpr LinearForm kLinear32x16{ProductForm::kLinear32x16, 32, 16};
-constexpr LinearForm kLinear32x32{ProductForm::kLinear32x32, 32, 32};
-constexpr LinearForm kLinearTiles{ProductForm::kLinearTiles, kLinearTileRows, kLinearTileColumns,
-                                  kTileThreads, kLinearTileSharedBytes};
-
-std::int64_t WeightThreadBlocks(const LinearArgs& args, int rows) {
-  std::int64_t count = 0;
-  for (int i = 0; i < args.count; ++i)
-    count += CeilDiv(args.outputs[i].weight.rows, std::int64_t{rows});
-  return count;
-}
-
-const LinearForm& ChooseLinear(const LinearArgs& args) {
-  if (args.rows <= kLinear16x8.rows) {
-    return WeightThreadBlocks(args, kLinear32x8.weight_rows) * args.splits >= kManyThreadBlocks
-               ? kLinear32x8
-               : kLinear16x8;
-  }
-  if (args.rows <= kLinear32x16.rows) return kLinear32x16;
-  const std::int64_t tiles = WeightThreadBlocks(args, kLinearTileRows) *
-                             CeilDiv(args.rows, kLinearTileColumns) * args.splits;
-  return args.rows > kLinear32x32.rows && tiles >= kFewestTileThreadBlocks ? kLinearTiles
-                                                                           : kLinear32x32;
 }
 
 }  // namespace
@@ -98,22 +63,90 @@ Result<const DeviceKernel*> CudaOps::Product(std::string_view op, ProductForm fo
   return NoKernel(op, fmt::format("weights are {}, the GPU has {}", Name(format), have));
 }
 
-Result<void> CudaOps::Linear(DeviceStream& stream, const LinearArgs& args) const {
+TileShape CudaOps::MakeTile(std::int32_t columns, int parts) const {
+  const std::int32_t room = max_shared_bytes_ - kTileStaticBytes - kTileAlignment;
+  const auto stages = [&] { return room / TileStageBytes(columns, parts); };
+  while (stages() < 2) columns /= 2;
+  return {columns, std::min(stages(), tile_threads_ == kMmaTileThreads ? 3 : kMaxTileStages)};
+}
+
+TileShape CudaOps::ChooseTile(std::int64_t weight_tiles, std::int64_t rows, int parts) const {
+  constexpr std::int64_t kWeightCost = 64;  // a tile's weights, as activation rows
+  static constexpr std::int32_t kMmaColumns[] = {32, 64, 128};
+  static constexpr std::int32_t kWgmmaColumns[] = {16, 32, 64, 128, 256};
+  std::span<const std::int32_t> choices = kWgmmaColumns;
+  if (tile_threads_ == kMmaTileThreads) choices = kMmaColumns;
+  if (parts == 2 && choices.back() > kMmaTileColumns) choices = choices.first(choices.size() - 1);
+  std::int32_t best = choices.front();
+  std::int64_t least = 0;
+  for (const std::int32_t columns : choices) {
+    const std::int64_t tiles = weight_tiles * CeilDiv(rows, std::int64_t{columns});
+    const std::int64_t cost =
+        CeilDiv(tiles, std::int64_t{multiprocessors_}) * (columns + kWeightCost);
+    if (least == 0 || cost <= least) least = cost, best = columns;
+    if (columns >= rows) break;
+  }
+  return MakeTile(best, parts);
+}
+
+/// Most experts' pairs fit into one tile.
+TileShape CudaOps::ExpertTileOf(std::int64_t mean_pairs, int parts) const {
+  const bool mma = tile_threads_ == kMmaTileThreads;
+  std::int32_t columns = mma ? 32 : 16;
+  while (columns < kMmaTileColumns && 2 * columns < 3 * mean_pairs) columns *= 2;
+  if (!mma && parts == 1 && 2 * columns < 3 * mean_pairs) columns = kWgmmaExpertColumns;
+  return MakeTile(columns, parts);
+}
+
+LaunchShape CudaOps::TileLaunch(std::int64_t tiles, const TileShape& tile, int parts) const {
+  const int shared = tile.stages * TileStageBytes(tile.columns, parts) + kTileAlignment;
+  // A multiprocessor has room for one thread block with wgmma, else for two at most.
+  const int room = tile_threads_ == kMmaTileThreads && 2 * shared <= max_shared_bytes_ ? 2 : 1;
+  return {.grid_x = std::min(tiles, std::int64_t{room} * multiprocessors_),
+          .threads = tile_threads_,
+          .shared_bytes = shared};
+}
+
+Result<void> CudaOps::RoundRows(DeviceStream& stream, const RoundArgs& args) const {
+  return stream.Launch(Get(KernelId::kRoundRows), RowShape(args.inner / 4, args.rows), &args);
+}
+
+Result<void> CudaOps::Linear(DeviceStream& stream, LinearArgs args) const {
   constexpr std::string_view kOp = "linear";
   KV8_RETURN_IF_ERROR(CheckInner(kOp, args.inner / args.splits));
   const WeightFormat format = args.outputs[0].weight.format;
   for (int i = 0; i < args.count; ++i) {
     KV8_RETURN_IF_ERROR(CheckFormats(kOp, format, {&args.outputs[i].weight, 1}));
   }
-  const LinearForm& form = ChooseLinear(args);
-  KV8_ASSIGN_OR_RETURN(const DeviceKernel* const kernel, Product(kOp, form.form, format));
-  return stream.Launch(*kernel,
-                       {.grid_x = WeightThreadBlocks(args, form.weight_rows),
-                        .grid_y = CeilDiv(args.rows, form.rows),
-                        .grid_z = args.splits,
-                        .threads = form.threads,
-                        .shared_bytes = form.shared_bytes},
-                       &args);
+  const auto thread_blocks = [&args](int weight_rows) {
+    return WeightThreadBlocks(args, weight_rows);
+  };
+  if (args.rows <= kFewRows) {
+    const bool many = thread_blocks(16 * kFewRowsWarps) * args.splits >= multiprocessors_;
+    const int warps = many ? kFewRowsWarps : 1;
+    KV8_ASSIGN_OR_RETURN(
+        const DeviceKernel* const kernel,
+        Product(kOp, many ? ProductForm::kLinearRows4 : ProductForm::kLinearRows1, format));
+    return stream.Launch(
+        *kernel,
+        {.grid_x = thread_blocks(16 * warps), .grid_z = args.splits, .threads = 32 * warps}, &args);
+  }
+  const int parts = args.activation_parts;
+  const std::int64_t weight_tiles = thread_blocks(kTileRows);
+  args.tile = ChooseTile(weight_tiles * args.splits, args.rows, parts);
+  const bool narrow = args.tile.columns <= kNarrowTileColumns;
+  KV8_ASSIGN_OR_RETURN(
+      const DeviceKernel* const kernel,
+      Product(kOp, narrow ? ProductForm::kLinearNarrow : ProductForm::kLinearWide, format));
+  if (!args.is_rounded) {
+    KV8_RETURN_IF_ERROR(
+        RoundRows(stream, {args.x, args.x_stride, args.rows, args.inner, parts, args.rounded}));
+  }
+  return stream.Launch(
+      *kernel,
+      TileLaunch(weight_tiles * CeilDiv(args.rows, args.tile.columns) * args.splits, args.tile,
+                 parts),
+      &args);
 }
 
 Result<void> CudaOps::Embed(DeviceStream& stream, const EmbedArgs& args) const {
@@ -140,6 +173,7 @@ Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) c
   }
   HyperMixArgs mix = args;
   mix.splits = width % (kHyperSplits * 32) == 0 ? kHyperSplits : 1;
+  mix.rounds = args.rows > kFewRows;
   KV8_RETURN_IF_ERROR(stream.Launch(
       Get(KernelId::kHyperNorm),
       {.grid_x = args.stream_count, .grid_y = args.rows, .threads = kDenseThreads}, &mix));
@@ -152,17 +186,35 @@ Result<void> CudaOps::HyperMix(DeviceStream& stream, const HyperMixArgs& args) c
                .count = args.inject_weight.empty() ? 1 : 2,
                .outputs = {{args.down, args.parts, low},
                            {args.inject_weight, args.parts + inject_parts, args.stream_count}},
-               .splits = mix.splits}));
+               .splits = mix.splits,
+               .rounded = args.rounded,
+               .activation_parts = args.activation_parts,
+               .is_rounded = true}));
   KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kHyperActivate),
                                     RowShape(low + args.stream_count, args.rows), &mix));
-  const bool wide = args.rows >= kWideRows;
-  const ProductForm form = wide ? ProductForm::kHyperUp32 : ProductForm::kHyperUp8;
-  KV8_ASSIGN_OR_RETURN(const DeviceKernel* const up, Product(kOp, form, args.up.format));
-  return stream.Launch(*up,
-                       {.grid_x = args.hidden / 8,
-                        .grid_y = CeilDiv(args.rows, wide ? 32 : 8),
-                        .threads = kProductThreads},
-                       &mix);
+  return HyperUp(stream, mix);
+}
+
+Result<void> CudaOps::HyperUp(DeviceStream& stream, const HyperMixArgs& args) const {
+  if (args.rounds) {
+    const auto low = static_cast<std::int32_t>(args.down.rows);
+    KV8_RETURN_IF_ERROR(Linear(stream, {.x = args.low,
+                                        .x_stride = low,
+                                        .rows = args.rows,
+                                        .inner = low,
+                                        .count = 1,
+                                        .outputs = {{args.up, args.parts, args.up.rows}},
+                                        .rounded = args.rounded_low,
+                                        .activation_parts = args.activation_parts,
+                                        .is_rounded = true}));
+    return stream.Launch(Get(KernelId::kHyperMean), RowShape(args.hidden / 4, args.rows), &args);
+  }
+  KV8_ASSIGN_OR_RETURN(const DeviceKernel* const kernel,
+                       Product("hyper_mix", ProductForm::kHyperUp, args.up.format));
+  return stream.Launch(*kernel,
+                       {.grid_x = CeilDiv(args.hidden, kHyperUpWarps * kHyperUpWarpDims),
+                        .threads = 32 * kHyperUpWarps},
+                       &args);
 }
 
 Result<void> CudaOps::HyperCombine(DeviceStream& stream, const HyperCombineArgs& args) const {
@@ -182,7 +234,9 @@ Result<void> CudaOps::Ple(DeviceStream& stream, const PleArgs& args) const {
                .rows = args.rows.count,
                .inner = inner,
                .count = 2,
-               .outputs = {{args.key, args.keys, width}, {args.value, args.values, args.hidden}}}));
+               .outputs = {{args.key, args.keys, width}, {args.value, args.values, args.hidden}},
+               .rounded = args.rounded,
+               .activation_parts = args.activation_parts}));
   KV8_RETURN_IF_ERROR(
       stream.Launch(Get(KernelId::kPleGate),
                     {.grid_x = args.streams, .grid_y = rows, .threads = kDenseThreads}, &args));
@@ -221,45 +275,67 @@ Result<void> CudaOps::CheckMoe(const MoeArgs& args) const {
 }
 
 Result<void> CudaOps::Experts(DeviceStream& stream, const MoeArgs& args) const {
-  const std::int64_t pairs = std::int64_t{args.rows} * args.experts_per_token;
-  const bool wide = pairs >= std::int64_t{kWideRows} * args.experts;
+  using enum ProductForm;
+  const std::int32_t columns = args.tile.columns;
+  const bool tiles = columns > kFewRows, narrow = columns <= kNarrowTileColumns;
   const WeightFormat format = args.gate_up.first.format;
-  KV8_ASSIGN_OR_RETURN(
-      const DeviceKernel* const gate_up,
-      Product("moe", wide ? ProductForm::kMoeGateUp32 : ProductForm::kMoeGateUp8, format));
-  KV8_ASSIGN_OR_RETURN(
-      const DeviceKernel* const down,
-      Product("moe", wide ? ProductForm::kMoeDown32 : ProductForm::kMoeDown8, format));
-  const std::int64_t groups =
-      CeilDiv(args.rows, wide ? 32 : 8) + std::min<std::int64_t>(args.experts, pairs);
+  KV8_ASSIGN_OR_RETURN(const DeviceKernel* const gate_up, Product("moe",
+                                                                  !tiles   ? kMoeGateUpRows
+                                                                  : narrow ? kMoeGateUpNarrow
+                                                                           : kMoeGateUpWide,
+                                                                  format));
+  KV8_ASSIGN_OR_RETURN(const DeviceKernel* const down, Product("moe",
+                                                               !tiles   ? kMoeDownRows
+                                                               : narrow ? kMoeDownNarrow
+                                                                        : kMoeDownWide,
+                                                               format));
+  const std::int64_t activation_tiles =
+      CeilDiv(args.rows, columns) +
+      MaxExpertTiles(args.experts, std::int64_t{args.rows} * args.experts_per_token, columns);
+  const auto shape = [&](std::int64_t weight_rows) -> LaunchShape {
+    if (tiles) {
+      return TileLaunch(CeilDiv(weight_rows, std::int64_t{kTileRows}) * activation_tiles, args.tile,
+                        args.activation_parts);
+    }
+    return {.grid_x = CeilDiv(weight_rows, std::int64_t{16 * kFewRowsWarps}),
+            .grid_y = activation_tiles,
+            .threads = 32 * kFewRowsWarps};
+  };
   KV8_RETURN_IF_ERROR(
-      stream.Launch(*gate_up,
-                    {.grid_x = std::max(args.expert_dim, args.shared_dim) / kMoeGateRows,
-                     .grid_y = groups,
-                     .threads = kProductThreads},
-                    &args));
-  return stream.Launch(
-      *down, {.grid_x = args.hidden / kMoeDownRows, .grid_y = groups, .threads = kProductThreads},
-      &args);
+      stream.Launch(*gate_up, shape(2 * std::max(args.expert_dim, args.shared_dim)), &args));
+  return stream.Launch(*down, shape(args.hidden), &args);
 }
 
-Result<void> CudaOps::Moe(DeviceStream& stream, const MoeArgs& args) const {
-  KV8_RETURN_IF_ERROR(CheckMoe(args));
+/// Logits, the experts of each row and the rows of each expert.
+Result<void> CudaOps::Route(DeviceStream& stream, const MoeArgs& args) const {
   KV8_RETURN_IF_ERROR(Linear(stream, {.x = args.x,
                                       .x_stride = args.hidden,
                                       .rows = args.rows,
                                       .inner = args.hidden,
                                       .count = 2,
                                       .outputs = {{args.router, args.logits, args.experts},
-                                                  {args.shared_gate, args.shared_gate_value, 1}}}));
+                                                  {args.shared_gate, args.shared_gate_value, 1}},
+                                      .rounded = args.rounded,
+                                      .activation_parts = args.activation_parts}));
   if (args.rows <= kMoeOneKernelRows) {
-    KV8_RETURN_IF_ERROR(
-        stream.Launch(Get(KernelId::kMoeRouteGroup), {.threads = kMaxExperts}, &args));
-  } else {
-    KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeRoute),
-                                      {.grid_x = CeilDiv(args.rows, 4), .threads = 128}, &args));
-    KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeGroup), {.threads = kMaxExperts}, &args));
+    return stream.Launch(Get(KernelId::kMoeRouteGroup), {.threads = kMaxExperts}, &args);
   }
+  KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeRoute),
+                                    {.grid_x = CeilDiv(args.rows, 4), .threads = 128}, &args));
+  KV8_RETURN_IF_ERROR(stream.Launch(Get(KernelId::kMoeGroup), {.threads = kMaxExperts}, &args));
+  return stream.Launch(Get(KernelId::kMoePlace),
+                       RowShape(std::int64_t{args.rows} * args.experts_per_token, 1), &args);
+}
+
+Result<void> CudaOps::Moe(DeviceStream& stream, MoeArgs args) const {
+  KV8_RETURN_IF_ERROR(CheckMoe(args));
+  const std::int64_t mean =
+      CeilDiv(std::int64_t{args.rows} * args.experts_per_token, std::int64_t{args.experts});
+  args.tile = {.columns = kFewRows};
+  if (args.rows > kFewRows && mean >= kTilePairs) {
+    args.tile = ExpertTileOf(mean, args.activation_parts);
+  }
+  KV8_RETURN_IF_ERROR(Route(stream, args));
   KV8_RETURN_IF_ERROR(Experts(stream, args));
   return stream.Launch(Get(KernelId::kMoeSum), RowShape(args.hidden, args.rows), &args);
 }

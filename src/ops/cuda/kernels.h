@@ -32,9 +32,12 @@ namespace kv8::cuda {
   X(kGroupedNorm, "dense", "kv8_grouped_norm")                               \
   X(kHyperNorm, "dense", "kv8_hyper_norm")                                   \
   X(kHyperActivate, "dense", "kv8_hyper_activate")                           \
+  X(kHyperMean, "dense", "kv8_hyper_mean")                                   \
   X(kHyperCombine, "dense", "kv8_hyper_combine")                             \
+  X(kRoundRows, "linear_tiles", "kv8_round_rows")                            \
   X(kMoeRoute, "moe", "kv8_moe_route")                                       \
   X(kMoeGroup, "moe", "kv8_moe_group")                                       \
+  X(kMoePlace, "moe", "kv8_moe_place")                                       \
   X(kMoeRouteGroup, "moe", "kv8_moe_route_group")                            \
   X(kMoeSum, "moe", "kv8_moe_sum")                                           \
   X(kArgmax, "argmax", "kv8_argmax")                                         \
@@ -76,45 +79,52 @@ inline constexpr KernelName kKernelNames[] = {
 #undef KV8_KERNELS
 inline constexpr std::size_t kKernelCount = std::size(kKernelNames);
 
-/// How a product is cut into thread blocks: weight rows x activation rows of a thread block, or
-/// activation rows where the weight rows are the op's own.
+/// Which product, and for few rows or by tiles of up to kNarrowTileColumns rows or of more.
 enum class ProductForm : int {
-  kLinear16x8,
-  kLinear32x8,
-  kLinear32x16,
-  kLinear32x32,
-  kLinearTiles,
-  kMoeGateUp8,
-  kMoeGateUp32,
-  kMoeDown8,
-  kMoeDown32,
-  kHyperUp8,
-  kHyperUp32
+  kLinearRows1,  // of thread blocks of one warp
+  kLinearRows4,
+  kLinearNarrow,
+  kLinearWide,
+  kMoeGateUpRows,
+  kMoeGateUpNarrow,
+  kMoeGateUpWide,
+  kMoeDownRows,
+  kMoeDownNarrow,
+  kMoeDownWide,
+  kHyperUp  // of few rows; of many it is a linear product
 };
+constexpr bool IsTiles(ProductForm form) {
+  using enum ProductForm;
+  return form == kLinearNarrow || form == kLinearWide || form == kMoeGateUpNarrow ||
+         form == kMoeGateUpWide || form == kMoeDownNarrow || form == kMoeDownWide;
+}
 
 struct ProductKernel {
   ProductForm form;
   WeightFormat format;
   KernelName name;
 };
-#define KV8_PRODUCTS(format, name)                                                     \
-  {ProductForm::kLinear16x8, format, {"linear", "kv8_linear_" name "_16x8"}},          \
-      {ProductForm::kLinear32x8, format, {"linear", "kv8_linear_" name "_32x8"}},      \
-      {ProductForm::kLinear32x16, format, {"linear", "kv8_linear_" name "_32x16"}},    \
-      {ProductForm::kLinear32x32, format, {"linear", "kv8_linear_" name "_32x32"}},    \
-      {ProductForm::kLinearTiles, format, {"linear_tiles", "kv8_linear_tiles_" name}}, \
-      {ProductForm::kMoeGateUp8, format, {"moe", "kv8_moe_gate_up_" name "_8"}},       \
-      {ProductForm::kMoeGateUp32, format, {"moe", "kv8_moe_gate_up_" name "_32"}},     \
-      {ProductForm::kMoeDown8, format, {"moe", "kv8_moe_down_" name "_8"}},            \
-      {ProductForm::kMoeDown32, format, {"moe", "kv8_moe_down_" name "_32"}},          \
-      {ProductForm::kHyperUp8, format, {"hyper_up", "kv8_hyper_up_" name "_8"}}, {     \
-    ProductForm::kHyperUp32, format, {                                                 \
-      "hyper_up", "kv8_hyper_up_" name "_32"                                           \
-    }                                                                                  \
-  }
+/// X(form, source, name before the format's, name behind it)
+#define KV8_PRODUCTS(X)                                                    \
+  X(kLinearRows1, "linear", "kv8_linear_", "_rows1")                       \
+  X(kLinearRows4, "linear", "kv8_linear_", "_rows4")                       \
+  X(kLinearNarrow, "linear_tiles", "kv8_linear_narrow_tiles_", "")         \
+  X(kLinearWide, "linear_tiles", "kv8_linear_wide_tiles_", "")             \
+  X(kMoeGateUpRows, "experts", "kv8_moe_gate_up_", "_rows")                \
+  X(kMoeGateUpNarrow, "expert_tiles", "kv8_moe_gate_up_narrow_tiles_", "") \
+  X(kMoeGateUpWide, "expert_tiles", "kv8_moe_gate_up_wide_tiles_", "")     \
+  X(kMoeDownRows, "experts", "kv8_moe_down_", "_rows")                     \
+  X(kMoeDownNarrow, "expert_tiles", "kv8_moe_down_narrow_tiles_", "")      \
+  X(kMoeDownWide, "expert_tiles", "kv8_moe_down_wide_tiles_", "")          \
+  X(kHyperUp, "hyper_up", "kv8_hyper_up_", "")
 /// All that there are: what a (form, format) without a row here asks for is refused by name.
-inline constexpr ProductKernel kProductKernels[] = {KV8_PRODUCTS(WeightFormat::kBf16, "bf16"),
-                                                    KV8_PRODUCTS(WeightFormat::kFp16, "fp16")};
+inline constexpr ProductKernel kProductKernels[] = {
+#define KV8_PRODUCT_KERNELS(form, source, before, behind)                   \
+  {ProductForm::form, WeightFormat::kBf16, {source, before "bf16" behind}}, \
+      {ProductForm::form, WeightFormat::kFp16, {source, before "fp16" behind}},
+    KV8_PRODUCTS(KV8_PRODUCT_KERNELS)
+#undef KV8_PRODUCT_KERNELS
+};
 #undef KV8_PRODUCTS
 inline constexpr std::size_t kProductKernelCount = std::size(kProductKernels);
 

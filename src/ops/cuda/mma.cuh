@@ -59,6 +59,14 @@ __device__ __forceinline__ void MmaFp16(float (&d)[4], const unsigned (&a)[4], u
 }
 
 #if __CUDA_ARCH__ >= 750
+/// Four 8 x 8 matrices of 16 bits from shared memory: of two operands b of MmaFp16, both registers
+/// each. Lane 8 m + r gives the shared address of row r of matrix m.
+__device__ __forceinline__ void LoadMatrices(unsigned (&matrices)[4], unsigned row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(row)
+               : "memory");
+}
 /// Four 8 x 8 matrices of 16 bits, transposed, from shared memory: two operands b of MmaFp16. Lane
 /// 8 m + r gives the shared address of row r of matrix m.
 __device__ __forceinline__ void LoadTransposed(unsigned (&matrices)[4], unsigned row) {

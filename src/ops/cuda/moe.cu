@@ -1,7 +1,7 @@
-// Mixture of experts. Contract: moe.h.
+// Routing to experts and the sum of what they give. Contract: moe.h.
 #include "ops/cuda/moe.h"
 
-#include "ops/cuda/product.cuh"
+#include "ops/cuda/common.cuh"
 
 namespace kv8::cuda {
 namespace {
@@ -22,126 +22,6 @@ __device__ __forceinline__ unsigned WarpMaximum(unsigned x) {
   for (int offset = 16; offset > 0; offset /= 2) x = max(x, __shfl_xor_sync(kFullWarp, x, offset));
   return x;
 #endif
-}
-
-/// One expert's weights and pairs, or some rows of the shared expert, whose pairs are rows.
-struct ExpertRows {
-  const std::uint16_t *gate, *up, *down;
-  int width;                  // F or Fs
-  const std::int32_t* pairs;  // null: pair i is i
-  int begin, end;
-  int pairs_per_row;
-  float* hidden;  // [pairs,width]
-  float* out;     // [pairs,H]
-
-  __device__ int Pair(int i) const { return pairs == nullptr ? i : pairs[i]; }
-};
-
-__device__ const std::uint16_t* OfExpert(const ExpertWeights& experts, std::int64_t expert) {
-  return reinterpret_cast<const std::uint16_t*>(experts.first.codes + expert * experts.stride);
-}
-
-/// blockIdx.y counts groups of `rows` rows of the shared expert, then experts in use. False for a
-/// thread block that has nothing to do.
-__device__ bool FindExpertRows(const MoeArgs& a, int rows, ExpertRows& e) {
-  const int groups = (a.rows + rows - 1) / rows, index = static_cast<int>(blockIdx.y) - groups;
-  if (index < 0) {
-    const int begin = static_cast<int>(blockIdx.y) * rows;
-    e = {Codes16(a.shared_gate_proj),
-         Codes16(a.shared_up_proj),
-         Codes16(a.shared_down_proj),
-         a.shared_dim,
-         nullptr,
-         begin,
-         min(begin + rows, a.rows),
-         1,
-         a.shared_hidden,
-         a.shared_out};
-    return true;
-  }
-  if (index >= a.active[0]) return false;
-  const std::int64_t expert = a.active[1 + index];
-  const std::uint16_t* const gate = OfExpert(a.gate_up, expert);
-  e = {gate,
-       gate + static_cast<std::int64_t>(a.expert_dim) * a.hidden,
-       OfExpert(a.down, expert),
-       a.expert_dim,
-       a.pairs,
-       a.begins[expert],
-       a.begins[expert + 1],
-       a.experts_per_token,
-       a.expert_hidden,
-       a.expert_out};
-  return true;
-}
-
-/// 16 rows of gate and the same of up, for the pairs of one expert, 8 kColumns at a time.
-template <WeightFormat kFormat, int kColumns>
-__device__ void GateUp(const MoeArgs& a) {
-  using P = Product<kFormat, 2, kColumns>;
-  __shared__ float shared[P::kSharedFloats];
-  ExpertRows e;
-  const int g = Lane() / 4, first_row = static_cast<int>(blockIdx.x) * kMoeGateRows;
-  if (!FindExpertRows(a, P::kRows, e) || first_row >= e.width) return;
-  const std::int64_t at = static_cast<std::int64_t>(first_row + g) * a.hidden;
-  const std::uint16_t* const weights[2] = {e.gate + at, e.up + at};
-  const std::uint16_t* const below[2] = {weights[0] + 8 * a.hidden, weights[1] + 8 * a.hidden};
-  for (int first = e.begin; first < e.end; first += P::kRows) {
-    const float* x[kColumns];
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      const int i = first + 8 * c + g;
-      x[c] = i < e.end ? a.x + static_cast<std::int64_t>(e.Pair(i) / e.pairs_per_row) * a.hidden
-                       : nullptr;
-    }
-    P product;
-    product.Multiply(weights, below, x, a.hidden);
-    __syncthreads();  // the last round has read `shared`
-    product.Join(shared, [&](int row, int column, float sum) {
-      shared[column * P::kWeightRows + row] = sum;
-    });
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kMoeGateRows * P::kRows;
-         i += 32 * kProductWarps) {
-      const int row = i % kMoeGateRows, column = i / kMoeGateRows;
-      if (first + column >= e.end) continue;
-      const float* const sums = shared + column * P::kWeightRows + row;
-      e.hidden[static_cast<std::int64_t>(e.Pair(first + column)) * e.width + first_row + row] =
-          Silu(sums[0]) * sums[kMoeGateRows];
-    }
-  }
-}
-
-template <WeightFormat kFormat, int kColumns>
-__device__ void Down(const MoeArgs& a) {
-  constexpr int kTiles = kMoeDownRows / 16;
-  using P = Product<kFormat, kTiles, kColumns>;
-  __shared__ float shared[P::kSharedFloats];
-  ExpertRows e;
-  if (!FindExpertRows(a, P::kRows, e)) return;
-  const int g = Lane() / 4, first_row = static_cast<int>(blockIdx.x) * kMoeDownRows;
-  const std::uint16_t* weights[kTiles];
-  const std::uint16_t* below[kTiles];
-#pragma unroll
-  for (int m = 0; m < kTiles; ++m) {
-    weights[m] = e.down + static_cast<std::int64_t>(first_row + 16 * m + g) * e.width;
-    below[m] = weights[m] + 8 * e.width;
-  }
-  for (int first = e.begin; first < e.end; first += P::kRows) {
-    const float* x[kColumns];
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      const int i = first + 8 * c + g;
-      x[c] = i < e.end ? e.hidden + static_cast<std::int64_t>(e.Pair(i)) * e.width : nullptr;
-    }
-    P product;
-    product.Multiply(weights, below, x, e.width);
-    __syncthreads();
-    product.Join(shared, [&](int row, int column, float sum) {
-      if (first + column >= e.end) return;
-      e.out[static_cast<std::int64_t>(e.Pair(first + column)) * a.hidden + first_row + row] = sum;
-    });
-  }
 }
 
 constexpr int kKeysPerLane = kMaxExperts / 32;
@@ -203,33 +83,44 @@ __device__ void RouteRow(const MoeArgs& a, int row, int* chosen) {
 
 struct GroupShared {
   int counts[kMaxExperts];
-  int sums[32], actives[32];
+  int sums[32], tiles[32];
 };
 
-/// By a thread block of kMaxExperts threads: sorts the pairs of row and expert by expert. The order
-/// within an expert is free: columns of a product do not meet.
+/// By a thread block of kMaxExperts threads, of which each has the pairs of one expert: `begins`
+/// and each expert's tiles. Returns the thread's own begin.
+__device__ int ListTiles(const MoeArgs& a, int count, GroupShared& s) {
+  const int expert = static_cast<int>(threadIdx.x);
+  const int tiles = (count + a.tile.columns - 1) / a.tile.columns;
+  int end = count, last_tile = tiles;  // inclusive sums over experts
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const int other = __shfl_up_sync(kFullWarp, end, offset);
+    const int other_tiles = __shfl_up_sync(kFullWarp, last_tile, offset);
+    if (Lane() >= offset) end += other, last_tile += other_tiles;
+  }
+  if (Lane() == 31) s.sums[Warp()] = end, s.tiles[Warp()] = last_tile;
+  __syncthreads();
+  for (int w = 0; w < Warp(); ++w) end += s.sums[w], last_tile += s.tiles[w];
+  const int begin = end - count;
+  if (expert < a.experts) a.begins[expert + 1] = end;
+  if (expert == 0) a.begins[0] = 0;
+  if (expert == kMaxExperts - 1) a.tiles[0] = {last_tile, 0, 0};
+  for (int i = 0; i < tiles; ++i) {
+    const int first = begin + i * a.tile.columns;
+    a.tiles[1 + last_tile - tiles + i] = {expert, first, min(first + a.tile.columns, end)};
+  }
+  return begin;
+}
+
+/// By the same: sorts the pairs of row and expert by expert. The order within an expert is free:
+/// columns of a product do not meet.
 __device__ void GroupPairs(const MoeArgs& a, GroupShared& s) {
   const int expert = static_cast<int>(threadIdx.x), pairs = a.rows * a.experts_per_token;
   s.counts[expert] = 0;
   __syncthreads();
   for (int i = expert; i < pairs; i += kMaxExperts) atomicAdd(&s.counts[a.chosen[i]], 1);
   __syncthreads();
-  const int count = s.counts[expert];
-  int begin = count, rank = count > 0 ? 1 : 0;  // inclusive sums over experts
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const int other = __shfl_up_sync(kFullWarp, begin, offset);
-    const int other_rank = __shfl_up_sync(kFullWarp, rank, offset);
-    if (Lane() >= offset) begin += other, rank += other_rank;
-  }
-  if (Lane() == 31) s.sums[Warp()] = begin, s.actives[Warp()] = rank;
-  __syncthreads();
-  for (int w = 0; w < Warp(); ++w) begin += s.sums[w], rank += s.actives[w];
-  if (expert < a.experts) a.begins[expert + 1] = begin;
-  if (expert == 0) a.begins[0] = 0;
-  if (expert == kMaxExperts - 1) a.active[0] = rank;
-  if (count > 0) a.active[rank] = expert;
-  s.counts[expert] = begin - count;  // where the next pair goes
+  s.counts[expert] = ListTiles(a, s.counts[expert], s);  // where the next pair goes
   __syncthreads();
   for (int i = expert; i < pairs; i += kMaxExperts) {
     a.pairs[atomicAdd(&s.counts[a.chosen[i]], 1)] = i;
@@ -238,17 +129,29 @@ __device__ void GroupPairs(const MoeArgs& a, GroupShared& s) {
 
 }  // namespace
 
-/// Many rows: a warp per row, then one thread block.
+/// Many rows: a warp per row, which counts each expert's pairs too; then one thread block; then a
+/// thread per pair.
 extern "C" __global__ void __launch_bounds__(32 * kRouteWarps) kv8_moe_route(const MoeArgs a) {
   AfterEarlierKernels();
   __shared__ int chosen[kRouteWarps][kMaxExpertsPerToken];
   const int row = static_cast<int>(blockIdx.x) * kRouteWarps + Warp();
-  if (row < a.rows) RouteRow(a, row, chosen[Warp()]);
+  if (row >= a.rows) return;
+  RouteRow(a, row, chosen[Warp()]);
+  if (Lane() < a.experts_per_token) atomicAdd(a.counts + chosen[Warp()][Lane()], 1);
 }
 extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_group(const MoeArgs a) {
   AfterEarlierKernels();
   __shared__ GroupShared shared;
-  GroupPairs(a, shared);
+  const int expert = static_cast<int>(threadIdx.x);
+  const bool there = expert < a.experts;
+  const int begin = ListTiles(a, there ? a.counts[expert] : 0, shared);
+  if (there) a.counts[expert] = 0, a.cursors[expert] = begin;
+}
+extern "C" __global__ void __launch_bounds__(kThreads) kv8_moe_place(const MoeArgs a) {
+  AfterEarlierKernels();
+  const int pair = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (pair >= a.rows * a.experts_per_token) return;
+  a.pairs[atomicAdd(a.cursors + a.chosen[pair], 1)] = pair;
 }
 /// Few rows: both in one thread block.
 extern "C" __global__ void __launch_bounds__(kMaxExperts) kv8_moe_route_group(const MoeArgs a) {
@@ -273,22 +176,5 @@ extern "C" __global__ void __launch_bounds__(kThreads) kv8_moe_sum(const MoeArgs
   const std::int64_t at = row * a.hidden + d;
   a.out[at] = fmaf(Sigmoid(a.shared_gate_value[row]), a.shared_out[at], sum);
 }
-
-#define KV8_EXPERTS(name, format, rows)                            \
-  extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
-      kv8_moe_gate_up_##name##_##rows(const MoeArgs args) {        \
-    AfterEarlierKernels();                                         \
-    GateUp<WeightFormat::format, rows / 8>(args);                  \
-  }                                                                \
-  extern "C" __global__ void __launch_bounds__(32 * kProductWarps) \
-      kv8_moe_down_##name##_##rows(const MoeArgs args) {           \
-    AfterEarlierKernels();                                         \
-    Down<WeightFormat::format, rows / 8>(args);                    \
-  }
-KV8_EXPERTS(bf16, kBf16, 8)
-KV8_EXPERTS(bf16, kBf16, 32)
-KV8_EXPERTS(fp16, kFp16, 8)
-KV8_EXPERTS(fp16, kFp16, 32)
-#undef KV8_EXPERTS
 
 }  // namespace kv8::cuda

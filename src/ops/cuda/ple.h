@@ -51,6 +51,8 @@ struct PleArgs {
   float* gated;                 // scratch [T,W]
   float* normed;                // scratch [T,W]
   float* residual;              // [T,W]
+  std::uint16_t* rounded;       // scratch [activation_parts,T,E], as LinearArgs has it
+  std::int32_t activation_parts = 1;
 };
 
 }  // namespace kv8::cuda

@@ -1,10 +1,21 @@
-// Products of stored weights with FP32 activations: what linear and the experts are made of.
+// Products of stored weights with activations: what linear, the experts and hyper-connections are
+// made of, and the one order of their sums.
 //
-// A sum has one order in every kernel, which depends on the inner dimension alone. Pieces of
-// 32 are dealt to kProductShares shares in turn. Within a share the matrix units add up piece by
-// piece: its steps 0 and 1, of each the upper parts of the activations and then the lower ones,
-// where lane t holds values 8 t + 4 step to 8 t + 4 step + 3 of the piece. The shares are added to
-// zero in their order.
+// A sum starts from zero, and the matrix units add one block of 16 values after the other; nothing
+// else decides its bits. A piece of 32 neighbouring values has two blocks: the first has values
+// 8 t to 8 t + 3, t = 0 to 3, the second 8 t + 4 to 8 t + 7. Within a block the units' sum does not
+// depend on which value stands where, and mma and wgmma give the same bits (measured on sm_90).
+// With two parts of an activation, a block is added with the upper parts, then with the lower ones.
+//
+// Few rows: product_rows.cuh. More rows: product_tiles.cuh. A product is a struct P of
+//   int inner()                                   values of a row
+//   const std::uint16_t* WeightRow(int row)       row of a tile; those of 16 rows belong together
+//   const float* Row(int column)                  activations of few rows, null: no such row
+//   const std::uint16_t* RoundedRow(int column)   those of tiles, as RoundedPlace has them, or null
+//   void Store<n>(int tile, int column, d)        what a lane has of 16 weight rows and n times 8
+//                                                 columns, d[4 i] to d[4 i + 3] as MmaFp16 has
+//                                                 them; `column` is that of d[0]
+//   kAtOnce                                       the n that it likes, a power of 2
 #pragma once
 
 #include "ops/cuda/linear.h"
@@ -13,24 +24,9 @@
 namespace kv8::cuda {
 
 inline constexpr int kProductPiece = 32;
-inline constexpr int kProductShares = 4;
-inline constexpr int kProductWarps = kProductShares;  // of a thread block that gives each a share
-
-/// Before AfterEarlierKernels(): a thread block asks for its first weights, which no kernel writes,
-/// so that the memory has work while earlier kernels end. One line per thread: with every
-/// multiprocessor full that is a few microseconds of reading, and less than the cache. `row_at(i)`
-/// is where row i of kRows begins, `inner` its length. Only where kernels begin early: elsewhere
-/// nothing stands between this and the reading itself.
-template <int kRows, class RowAt>
-__device__ __forceinline__ void PrefetchWeights(int inner, RowAt&& row_at) {
-#if __CUDA_ARCH__ >= 900
-  constexpr int kLines = 32 * kProductWarps / kRows;  // of each row
-  constexpr int kLineWeights = 64;
-  const int row = static_cast<int>(threadIdx.x) / kLines;
-  const int k = static_cast<int>(threadIdx.x) % kLines * kLineWeights;
-  if (k < inner) PrefetchToL2(row_at(row) + k);
-#endif
-}
+/// Values of a weight row that are copied at a time: 128 bytes.
+inline constexpr int kProductStage = 2 * kProductPiece;
+inline constexpr int kStageVectors = kProductStage * 2 / 16;  // 16 bytes each
 
 /// Two neighbouring weights as FP16.
 template <WeightFormat kFormat>
@@ -42,15 +38,21 @@ __device__ __forceinline__ unsigned WeightPair(unsigned pair) {
   }
 }
 
-/// One step's weights of rows g and g + 8 of a tile, from the 16 bytes of a piece that a lane
-/// holds.
+/// Operand a of a block of 16, block 0 or 1 of a piece. Lane 4 g + t holds 16 bytes of the piece,
+/// those from value 8 t on, of rows g (`above`) and g + 8 (`below`).
 template <WeightFormat kFormat>
-__device__ __forceinline__ void WeightFragment(unsigned (&fragment)[4], const uint4& above,
-                                               const uint4& below, int step) {
-  fragment[0] = WeightPair<kFormat>(step == 0 ? above.x : above.z);
-  fragment[1] = WeightPair<kFormat>(step == 0 ? below.x : below.z);
-  fragment[2] = WeightPair<kFormat>(step == 0 ? above.y : above.w);
-  fragment[3] = WeightPair<kFormat>(step == 0 ? below.y : below.w);
+__device__ __forceinline__ void WeightFragment(unsigned* fragment, const uint4& above,
+                                               const uint4& below, int block) {
+  fragment[0] = WeightPair<kFormat>(block == 0 ? above.x : above.z);
+  fragment[1] = WeightPair<kFormat>(block == 0 ? below.x : below.z);
+  fragment[2] = WeightPair<kFormat>(block == 0 ? above.y : above.w);
+  fragment[3] = WeightPair<kFormat>(block == 0 ? below.y : below.w);
+}
+
+/// Where a stage of weight rows has vector `vector` of row `row`, in vectors: lanes that read the
+/// same piece of eight rows meet no bank twice.
+__device__ __forceinline__ int StagePlace(int row, int vector) {
+  return row * kStageVectors + (vector ^ ((row & 1) << 2));
 }
 
 /// Four activations as two FP16 parts.
@@ -64,82 +66,33 @@ struct SplitActivations {
   }
 };
 
-/// sums[m][c] = 16 weight rows times 8 activation rows, for kTiles tiles of weight rows and
-/// kColumns of activation rows. Each warp of the thread block has its own share, so that together
-/// they read whole lines of memory; what keeps the memory busy is many small thread blocks.
-template <WeightFormat kFormat, int kTiles, int kColumns>
-struct Product {
-  static constexpr int kWeightRows = 16 * kTiles;
-  static constexpr int kRows = 8 * kColumns;
-  static constexpr int kSharedFloats = kProductWarps * kWeightRows * kRows;
-#if __CUDA_ARCH__ >= 750
-  static constexpr int kUnroll = kColumns == 1 ? 4 : 2;
-#else
-  static constexpr int kUnroll = 1;  // products are many instructions there
-#endif
+/// Where rounded activations have value k of a row: a block's values lie side by side, in the order
+/// in which operand b takes them.
+__device__ __forceinline__ int RoundedPlace(int k) {
+  const int t = k % kProductPiece / 8, block = k % 8 / 4, i = k % 4;
+  return k / kProductPiece * kProductPiece + 16 * block + 8 * (i / 2) + 2 * t + i % 2;
+}
 
-  float sums[kTiles][kColumns][4] = {};
+/// Stores values k to k + 3 of a row of rounded activations; k is a multiple of 4. The lower parts,
+/// of two, are `plane` values behind.
+__device__ __forceinline__ void StoreRounded(std::uint16_t* row, int k, const float4& v, int parts,
+                                             std::int64_t plane) {
+  const SplitActivations split(v);
+  std::uint16_t* const to = row + RoundedPlace(k);
+  reinterpret_cast<unsigned*>(to)[0] = split.high.x;
+  reinterpret_cast<unsigned*>(to)[4] = split.high.y;
+  if (parts == 1) return;
+  reinterpret_cast<unsigned*>(to + plane)[0] = split.low.x;
+  reinterpret_cast<unsigned*>(to + plane)[4] = split.low.y;
+}
 
-  /// Lane 4 g + t: `weights[m]` is row g of tile m, `weights_below[m]` row g + 8, `x[c]` row g of
-  /// column tile c or null for a row that is not there.
-  __device__ void Multiply(const std::uint16_t* const (&weights)[kTiles],
-                           const std::uint16_t* const (&weights_below)[kTiles],
-                           const float* const (&x)[kColumns], int inner) {
-#pragma unroll kUnroll
-    for (int k = kProductPiece * Warp() + 8 * (Lane() % 4); k < inner;
-         k += kProductPiece * kProductShares) {
-      uint4 above[kTiles], below[kTiles];
-#pragma unroll
-      for (int m = 0; m < kTiles; ++m) {
-        above[m] = __ldg(reinterpret_cast<const uint4*>(weights[m] + k));
-        below[m] = __ldg(reinterpret_cast<const uint4*>(weights_below[m] + k));
-      }
-#pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
-        float4 values[2] = {};
-        if (x[c] != nullptr) {
-          values[0] = *reinterpret_cast<const float4*>(x[c] + k);
-          values[1] = *reinterpret_cast<const float4*>(x[c] + k + 4);
-        }
-#pragma unroll
-        for (int step = 0; step < 2; ++step) {
-          const SplitActivations split(values[step]);
-#pragma unroll
-          for (int m = 0; m < kTiles; ++m) {
-            unsigned fragment[4];
-            WeightFragment<kFormat>(fragment, above[m], below[m], step);
-            MmaFp16(sums[m][c], fragment, split.high.x, split.high.y);
-            MmaFp16(sums[m][c], fragment, split.low.x, split.low.y);
-          }
-        }
-      }
-    }
-  }
-
-  /// Adds up the shares and calls store(weight row, activation row, sum) for each sum of the
-  /// thread block. `shared` holds kSharedFloats.
-  template <class Store>
-  __device__ void Join(float* shared, Store&& store) const {
-    const int g = Lane() / 4, t = Lane() % 4;
-#pragma unroll
-    for (int m = 0; m < kTiles; ++m) {
-#pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int row = 16 * m + g + 8 * (i / 2), column = 8 * c + 2 * t + i % 2;
-          shared[(Warp() * kRows + column) * kWeightRows + row] = sums[m][c][i];
-        }
-      }
-    }
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kWeightRows * kRows; i += 32 * kProductWarps) {
-      float sum = 0.0f;
-#pragma unroll
-      for (int w = 0; w < kProductWarps; ++w) sum += shared[w * kWeightRows * kRows + i];
-      store(i % kWeightRows, i / kWeightRows, sum);
-    }
-  }
-};
+/// The same for one value.
+__device__ __forceinline__ void StoreRounded(std::uint16_t* row, int k, float value, int parts,
+                                             std::int64_t plane) {
+  std::uint16_t* const to = row + RoundedPlace(k);
+  const __half high = __float2half_rn(value);
+  to[0] = __half_as_ushort(high);
+  if (parts == 2) to[plane] = __half_as_ushort(__float2half_rn(value - __half2float(high)));
+}
 
 }  // namespace kv8::cuda

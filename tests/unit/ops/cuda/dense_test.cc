@@ -16,41 +16,66 @@ OpContext Context() {
   return {pool};
 }
 
-TEST_F(CudaDense, LinearMatchesTheOracle) {
+/// Rows for which products have forms of their own, and between them.
+constexpr std::int64_t kRowCounts[] = {1, 8, 9, 17, 33, 70, 129, 200, 270};
+
+struct LinearShape {
+  WeightFormat format;
+  std::int64_t inner, rows;
+  int activation_parts;
+};
+std::vector<LinearShape> LinearShapes() {
+  std::vector<LinearShape> shapes;
   for (const WeightFormat format : kDeviceWeightFormats) {
     for (const std::int64_t inner : {32, 192, 2560}) {
-      const DeviceWeight wide(device(), stream(), format, 100, inner, 1);
-      const DeviceWeight narrow(device(), stream(), format, 1, inner, 2);
-      const DeviceWeight exact(device(), stream(), format, 64, inner, 3);
-      for (const std::int64_t rows : {1, 8, 9, 70}) {
-        const std::vector<float> x = RandomValues(rows * inner, 4);
-        const OnDevice<float> in = Upload(x);
-        const std::vector<std::pair<const DeviceWeight*, std::int64_t>> parts = {
-            {&wide, 100}, {&narrow, 3}, {&exact, 64}};  // with the rows' stride
-        std::vector<OnDevice<float>> outs;
-        LinearArgs args{.x = in.data(),
-                        .x_stride = inner,
-                        .rows = static_cast<std::int32_t>(rows),
-                        .inner = static_cast<std::int32_t>(inner),
-                        .count = 3};
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-          outs.push_back(Filled<float>(rows * parts[i].second, 0xFF));
-          args.outputs[i] = {parts[i].first->array(), outs.back().data(), parts[i].second};
-        }
-        ASSERT_TRUE(ops().Linear(stream(), args).ok());
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-          const Weight weight = parts[i].first->view();
-          const std::vector<float> all = outs[i].Read();
-          std::vector<float> expected(static_cast<std::size_t>(rows * weight.rows)), actual;
-          const LinearPart part{weight, Matrix(expected.data(), rows, weight.rows)};
-          reference::Linear(Context(), ConstMatrix(x.data(), rows, inner), {&part, 1});
-          for (std::int64_t t = 0; t < rows; ++t) {
-            const auto begin = all.begin() + t * parts[i].second;
-            actual.insert(actual.end(), begin, begin + weight.rows);
-          }
-          ExpectClose(actual, expected, tolerance::kLinear);
-        }
+      for (const std::int64_t rows : kRowCounts) {
+        for (const int parts : {1, 2}) shapes.push_back({format, inner, rows, parts});
       }
+    }
+  }
+  return shapes;
+}
+
+/// `actual` has rows of `stride` values, of which the first are the product's.
+void ExpectProduct(const std::vector<float>& actual, std::int64_t stride,
+                   const std::vector<float>& x, const Weight& weight) {
+  const std::int64_t rows = static_cast<std::int64_t>(x.size()) / weight.cols;
+  std::vector<float> expected(static_cast<std::size_t>(rows * weight.rows)), there;
+  const LinearPart part{weight, Matrix(expected.data(), rows, weight.rows)};
+  reference::Linear(Context(), ConstMatrix(x.data(), rows, weight.cols), {&part, 1});
+  for (std::int64_t t = 0; t < rows; ++t) {
+    there.insert(there.end(), actual.begin() + t * stride,
+                 actual.begin() + t * stride + weight.rows);
+  }
+  ExpectClose(there, expected, tolerance::kMatrixUnits);
+}
+
+TEST_F(CudaDense, LinearMatchesTheOracle) {
+  for (const auto& [format, inner, rows, activation_parts] : LinearShapes()) {
+    const DeviceWeight wide(device(), stream(), format, 150, inner, 1),
+        narrow(device(), stream(), format, 1, inner, 2),
+        exact(device(), stream(), format, 128, inner, 3);
+    const std::vector<float> x = RandomValues(rows * inner, 4);
+    const OnDevice<float> in = Upload(x);
+    const OnDevice<std::uint16_t> rounded = Filled<std::uint16_t>(2 * rows * inner, 0xFF);
+    const std::vector<std::pair<const DeviceWeight*, std::int64_t>> parts = {
+        {&wide, 150}, {&narrow, 3}, {&exact, 128}};  // with the rows' stride
+    std::vector<OnDevice<float>> outs;
+    LinearArgs args{.x = in.data(),
+                    .x_stride = inner,
+                    .rows = static_cast<std::int32_t>(rows),
+                    .inner = static_cast<std::int32_t>(inner),
+                    .count = 3,
+                    .rounded = rounded.data(),
+                    .activation_parts = activation_parts};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      outs.push_back(Filled<float>(rows * parts[i].second, 0xFF));
+      args.outputs[i] = {parts[i].first->array(), outs.back().data(), parts[i].second};
+    }
+    ASSERT_TRUE(ops().Linear(stream(), args).ok());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      ExpectProduct(outs[i].Read(), parts[i].second, Seen(x, activation_parts),
+                    parts[i].first->view());
     }
   }
 }
@@ -60,56 +85,93 @@ TEST_F(CudaDense, LinearBitsDependOnTheRowAlone) {
   struct Shape {
     std::int64_t inner, outs, rows;
   };
-  // The second is large enough for whole tiles, the third for many thread blocks.
-  for (const Shape& shape : {Shape{320, 48, 40}, Shape{96, 12'200, 70}, Shape{2592, 16'400, 65}}) {
+  // The second and third are large enough for thread blocks of several warps.
+  for (const Shape& shape : {Shape{320, 48, 300}, Shape{96, 12'200, 70}, Shape{2592, 16'400, 65},
+                             Shape{2560, 700, 520}}) {
     const std::int64_t inner = shape.inner, outs = shape.outs, all_rows = shape.rows;
     const DeviceWeight weight(device(), stream(), WeightFormat::kBf16, outs, inner, 1);
     const OnDevice<float> x = Upload(RandomValues(all_rows * inner, 2));
-    const auto run = [&](std::int64_t first, std::int64_t rows) {
-      const OnDevice<float> out = Filled<float>(rows * outs, 0xFF);
-      EXPECT_TRUE(ops()
-                      .Linear(stream(), {.x = x.data() + first * inner,
-                                         .x_stride = inner,
-                                         .rows = static_cast<std::int32_t>(rows),
-                                         .inner = static_cast<std::int32_t>(inner),
-                                         .count = 1,
-                                         .outputs = {{weight.array(), out.data(), outs}}})
-                      .ok());
-      return out.Read();
-    };
-    const std::vector<float> all = run(0, all_rows);
-    for (const auto& [first, rows] : {std::pair<std::int64_t, std::int64_t>{0, 1},
-                                      {7, 8},
-                                      {8, 9},
-                                      {3, 33},
-                                      {all_rows - 1, 1}}) {
-      ExpectSameBits(run(first, rows),
-                     std::span(all).subspan(static_cast<std::size_t>(first * outs),
-                                            static_cast<std::size_t>(rows * outs)));
+    const OnDevice<std::uint16_t> rounded = Filled<std::uint16_t>(2 * all_rows * inner, 0xFF);
+    for (const int parts : {1, 2}) {
+      const auto run = [&](std::int64_t first, std::int64_t rows) {
+        const OnDevice<float> out = Filled<float>(rows * outs, 0xFF);
+        EXPECT_TRUE(ops()
+                        .Linear(stream(), {.x = x.data() + first * inner,
+                                           .x_stride = inner,
+                                           .rows = static_cast<std::int32_t>(rows),
+                                           .inner = static_cast<std::int32_t>(inner),
+                                           .count = 1,
+                                           .outputs = {{weight.array(), out.data(), outs}},
+                                           .rounded = rounded.data(),
+                                           .activation_parts = parts})
+                        .ok());
+        return out.Read();
+      };
+      const std::vector<float> all = run(0, all_rows);
+      const std::pair<std::int64_t, std::int64_t> cuts[] = {
+          {0, 1},           {7, 8}, {8, 9}, {3, 33}, {1, 60}, {all_rows / 3, all_rows / 2},
+          {all_rows - 1, 1}};
+      for (const auto& [first, rows] : cuts) {
+        ExpectSameBits(run(first, rows),
+                       std::span(all).subspan(static_cast<std::size_t>(first * outs),
+                                              static_cast<std::size_t>(rows * outs)));
+      }
+    }
+  }
+}
+
+/// A NaN or an infinity reaches the outputs of its own row and of its own weight row alone.
+TEST_F(CudaDense, LinearKeepsNanToItsRow) {
+  constexpr std::int64_t kInner = 192, kOuts = 140;
+  const DeviceWeight weight(device(), stream(), WeightFormat::kBf16, kOuts, kInner, 1);
+  for (const std::int64_t rows : {3, 40, 200}) {
+    std::vector<float> x = RandomValues(rows * kInner, 2);
+    x[static_cast<std::size_t>(kInner + 5)] = NAN;
+    x[static_cast<std::size_t>(2 * kInner + 191)] = INFINITY;
+    const OnDevice<float> in = Upload(x), out = Filled<float>(rows * kOuts, 0xFF);
+    const OnDevice<std::uint16_t> rounded = Filled<std::uint16_t>(rows * kInner, 0xFF);
+    ASSERT_TRUE(ops()
+                    .Linear(stream(), {.x = in.data(),
+                                       .x_stride = kInner,
+                                       .rows = static_cast<std::int32_t>(rows),
+                                       .inner = kInner,
+                                       .count = 1,
+                                       .outputs = {{weight.array(), out.data(), kOuts}},
+                                       .rounded = rounded.data()})
+                    .ok());
+    const std::vector<float> all = out.Read();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::size_t row = i / kOuts;
+      EXPECT_EQ(std::isfinite(all[i]), row != 1 && row != 2) << rows << " " << i;
     }
   }
 }
 
 TEST_F(CudaDense, LinearSplitsAreProductsOfTheirOwn) {
-  constexpr std::int64_t kInner = 256, kOuts = 2570, kRows = 40;  // enough for whole tiles
+  constexpr std::int64_t kInner = 256, kOuts = 2570;
   const DeviceWeight weight(device(), stream(), WeightFormat::kFp16, kOuts, kInner, 1);
-  const std::vector<float> x = RandomValues(kRows * kInner, 2);
-  const OnDevice<float> in = Upload(x), out = Filled<float>(4 * kRows * kOuts, 0xFF);
-  ASSERT_TRUE(ops()
-                  .Linear(stream(), {.x = in.data(),
-                                     .x_stride = kInner,
-                                     .rows = kRows,
-                                     .inner = kInner,
-                                     .count = 1,
-                                     .outputs = {{weight.array(), out.data(), kOuts}},
-                                     .splits = 4})
-                  .ok());
-  const std::vector<float> parts = out.Read();
-  std::vector<float> expected(kRows * kOuts), sums(kRows * kOuts);
-  const LinearPart part{weight.view(), Matrix(expected.data(), kRows, kOuts)};
-  reference::Linear(Context(), ConstMatrix(x.data(), kRows, kInner), {&part, 1});
-  for (std::size_t i = 0; i < parts.size(); ++i) sums[i % sums.size()] += parts[i];
-  ExpectClose(sums, expected, tolerance::kLinear);
+  for (const std::int64_t rows : {4, 40}) {
+    const std::vector<float> x = RandomValues(rows * kInner, 2);
+    const OnDevice<float> in = Upload(x), out = Filled<float>(4 * rows * kOuts, 0xFF);
+    const OnDevice<std::uint16_t> rounded = Filled<std::uint16_t>(2 * rows * kInner, 0xFF);
+    ASSERT_TRUE(ops()
+                    .Linear(stream(), {.x = in.data(),
+                                       .x_stride = kInner,
+                                       .rows = static_cast<std::int32_t>(rows),
+                                       .inner = kInner,
+                                       .count = 1,
+                                       .outputs = {{weight.array(), out.data(), kOuts}},
+                                       .splits = 4,
+                                       .rounded = rounded.data(),
+                                       .activation_parts = 2})
+                    .ok());
+    const std::vector<float> parts = out.Read();
+    std::vector<float> expected(static_cast<std::size_t>(rows * kOuts)), sums(expected.size());
+    const LinearPart part{weight.view(), Matrix(expected.data(), rows, kOuts)};
+    reference::Linear(Context(), ConstMatrix(x.data(), rows, kInner), {&part, 1});
+    for (std::size_t i = 0; i < parts.size(); ++i) sums[i % sums.size()] += parts[i];
+    ExpectClose(sums, expected, tolerance::kLinear);
+  }
 }
 
 TEST_F(CudaDense, LinearRefusesWhatItHasNoKernelFor) {
@@ -216,6 +278,8 @@ struct MixOperands {
         normed(device, stream, Nan(rows * kWidth)),
         parts(device, stream, Nan(rows * kWidth)),
         low(device, stream, Nan(rows * kLow)),
+        rounded(device, stream, Nan(rows * kWidth)),
+        rounded_low(device, stream, Nan(rows * kLow)),
         x(device, stream, Nan(rows * kHidden)),
         inject(device, stream, weights),
         args{.y = device_y.data(),
@@ -231,21 +295,25 @@ struct MixOperands {
              .normed = normed.data(),
              .parts = parts.data(),
              .low = low.data(),
+             .rounded = reinterpret_cast<std::uint16_t*>(rounded.data()),
+             .rounded_low = reinterpret_cast<std::uint16_t*>(rounded_low.data()),
              .x = x.data(),
              .inject = inject.data(),
-             .y_parts = 2} {}
+             .y_parts = 2,
+             .activation_parts = 2} {}
   static std::vector<float> Nan(std::int64_t count) {
     return std::vector<float>(static_cast<std::size_t>(count), NAN);
   }
 
   std::vector<float> streams, y, weights;
-  OnDevice<float> device_streams, device_y, gain, normed, parts, low, x, inject;
+  OnDevice<float> device_streams, device_y, gain, normed, parts, low, rounded, rounded_low, x,
+      inject;
   HyperMixArgs args;
 };
 
 TEST_F(CudaDense, HyperMixMatchesTheOracle) {
   const Mixer mixer(device(), stream(), WeightFormat::kBf16, kStreams, kHidden, kLow);
-  for (const std::int64_t rows : {1, 3, 33}) {
+  for (const std::int64_t rows : {1, 3, 33, 150}) {
     for (const bool with_inject : {true, false}) {
       MixOperands mix(device(), stream(), mixer, rows);
       const bool combine = rows != 3;
@@ -263,6 +331,23 @@ TEST_F(CudaDense, HyperMixMatchesTheOracle) {
       ExpectClose(mix.x.Read(), expected.x, tolerance::kHyperMix);
       ExpectClose(mix.inject.Read(), with_inject ? expected.inject : mix.weights,
                   tolerance::kHyperMix);
+    }
+  }
+}
+
+TEST_F(CudaDense, HyperMixBitsDependOnTheRowAlone) {
+  const Mixer mixer(device(), stream(), WeightFormat::kFp16, kStreams, kHidden, kLow);
+  for (const int parts : {1, 2}) {
+    MixOperands all(device(), stream(), mixer, 150), one(device(), stream(), mixer, 1);
+    all.args.y = one.args.y = nullptr;
+    all.args.activation_parts = one.args.activation_parts = parts;
+    ASSERT_TRUE(ops().HyperMix(stream(), all.args).ok());
+    const std::vector<float> x = all.x.Read();
+    for (const std::int64_t row : {0, 77, 149}) {
+      one.args.streams = all.args.streams + row * kWidth;
+      ASSERT_TRUE(ops().HyperMix(stream(), one.args).ok());
+      ExpectSameBits(one.x.Read(),
+                     std::span(x).subspan(static_cast<std::size_t>(row * kHidden), kHidden));
     }
   }
 }

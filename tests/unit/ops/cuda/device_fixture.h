@@ -1,6 +1,6 @@
 // One GPU and its ops for all tests of a program.
 //
-// KV8_TEST_SM70=1 in the environment runs the V100's code instead of the device's own.
+// KV8_TEST_BACKEND=sm70 in the environment runs the V100's code instead of the device's own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -78,7 +78,8 @@ class CudaTest : public testing::Test {
   static Result<Shared> Start() {
     Shared shared;
     KV8_ASSIGN_OR_RETURN(shared.device, Device::Open());
-    const bool sm70 = std::getenv("KV8_TEST_SM70") != nullptr;
+    const char* const backend = std::getenv("KV8_TEST_BACKEND");
+    const bool sm70 = backend != nullptr && std::string_view(backend) == "sm70";
     KV8_ASSIGN_OR_RETURN(
         CudaOps loaded,
         CudaOps::Load(*shared.device, sm70 ? CodeChoice::kSm70 : CodeChoice::kForDevice));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "numeric/half.h"
 #include "ops/cuda/moe.h"
 #include "unit/ops/cuda/device_fixture.h"
 #include "unit/ops/dense_operands.h"
@@ -40,6 +41,15 @@ class DeviceWeight {
   StoredWeight host_;
   OnDevice<std::uint16_t> device_;
 };
+
+/// x as a product sees it that takes it as so many parts of FP16.
+inline std::vector<float> Seen(std::vector<float> x, int parts) {
+  for (float& value : x) {
+    const float high = DecodeFp16(EncodeFp16(value));
+    value = parts == 1 ? high : high + DecodeFp16(EncodeFp16(value - high));
+  }
+  return x;
+}
 
 inline constexpr WeightFormat kDeviceWeightFormats[] = {WeightFormat::kBf16, WeightFormat::kFp16};
 

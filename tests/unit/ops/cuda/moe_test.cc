@@ -49,9 +49,13 @@ struct Layer {
     make(args.logits, rows * config.experts);
     make(args.chosen, pairs);
     make(args.weights, pairs);
+    make(args.counts, config.experts);
+    EXPECT_TRUE(stream.Fill(args.counts, std::byte{0}, config.experts * 4).ok());
+    make(args.cursors, config.experts);
     make(args.begins, config.experts + 1);
-    make(args.active, config.experts + 1);
+    make(args.tiles, 3 * (1 + MaxExpertTiles(config.experts, pairs, kFewRows)));
     make(args.pairs, pairs);
+    make(args.rounded, rows * width);
     make(args.expert_hidden, pairs * config.expert_dim);
     make(args.expert_out, pairs * width);
     make(args.shared_hidden, rows * 2 * config.shared_expert_dim);
@@ -86,13 +90,14 @@ struct Layer {
 };
 
 std::vector<float> RunMoe(Device& device, DeviceStream& stream, const CudaOps& ops,
-                          const Layer& layer, const std::vector<float>& x) {
+                          const Layer& layer, const std::vector<float>& x, int parts) {
   const OnDevice<float> in(device, stream, x);
   const OnDevice<float> out(device, stream, std::vector<float>(x.size(), NAN));
   MoeArgs args = layer.args;
   args.x = in.data();
   args.rows = static_cast<std::int32_t>(static_cast<std::int64_t>(x.size()) / layer.width);
   args.out = out.data();
+  args.activation_parts = parts;
   const Result<void> launched = ops.Moe(stream, args);
   EXPECT_TRUE(launched.ok()) << launched.error().ToString();
   return out.Read();
@@ -106,11 +111,13 @@ TEST_F(CudaMoe, MatchesTheOracle) {
   for (const Shape& shape : {Shape{{16, 4, 64, 64}, 192}, Shape{{64, 10, 32, 96}, 64},
                              Shape{{3, 3, 64, 32}, 32}, Shape{{200, 1, 32, 32}, 32}}) {
     for (const WeightFormat format : kDeviceWeightFormats) {
-      const Layer layer(device(), stream(), format, shape.config, shape.hidden, 70);
-      for (const std::int64_t rows : {1, 5, 70}) {
+      const Layer layer(device(), stream(), format, shape.config, shape.hidden, 600);
+      for (const std::int64_t rows : {1, 5, 70, 600}) {
         const std::vector<float> x = RandomValues(rows * shape.hidden, 8, 2.0f);
-        ExpectClose(RunMoe(device(), stream(), ops(), layer, x), layer.Expected(x),
+        ExpectClose(RunMoe(device(), stream(), ops(), layer, x, 2), layer.Expected(x),
                     tolerance::kMoe);
+        ExpectClose(RunMoe(device(), stream(), ops(), layer, x, 1), layer.Expected(Seen(x, 1)),
+                    tolerance::kHalfMoe);
       }
     }
   }
@@ -118,13 +125,16 @@ TEST_F(CudaMoe, MatchesTheOracle) {
 
 TEST_F(CudaMoe, BitsDependOnTheRowAlone) {
   const MoeConfig config{16, 4, 64, 64};
-  const Layer layer(device(), stream(), WeightFormat::kBf16, config, 192, 70);
-  const std::vector<float> x = RandomValues(70 * 192, 8, 2.0f);
-  const std::vector<float> all = RunMoe(device(), stream(), ops(), layer, x);
-  for (const std::int64_t row : {0, 33, 69}) {
-    const std::vector<float> one(x.begin() + row * 192, x.begin() + (row + 1) * 192);
-    ExpectSameBits(RunMoe(device(), stream(), ops(), layer, one),
-                   std::span(all).subspan(static_cast<std::size_t>(row * 192), 192));
+  const Layer layer(device(), stream(), WeightFormat::kBf16, config, 192, 700);
+  const std::vector<float> x = RandomValues(700 * 192, 8, 2.0f);
+  for (const int parts : {1, 2}) {
+    const std::vector<float> all = RunMoe(device(), stream(), ops(), layer, x, parts);
+    for (const auto& [first, rows] : {std::pair{0, 1}, {33, 1}, {60, 70}, {100, 300}, {699, 1}}) {
+      const std::vector<float> some(x.begin() + first * 192, x.begin() + (first + rows) * 192);
+      ExpectSameBits(RunMoe(device(), stream(), ops(), layer, some, parts),
+                     std::span(all).subspan(static_cast<std::size_t>(first * 192),
+                                            static_cast<std::size_t>(rows * 192)));
+    }
   }
 }
 
@@ -133,7 +143,7 @@ TEST_F(CudaMoe, TiesGoToTheLowerExpert) {
   const MoeConfig config{40, 3, 32, 32};
   const Layer layer(device(), stream(), WeightFormat::kBf16, config, 32, 1);
   const std::vector<float> x(32, 0.0f);  // every logit is zero
-  RunMoe(device(), stream(), ops(), layer, x);
+  RunMoe(device(), stream(), ops(), layer, x, 1);
   std::vector<std::int32_t> chosen(3);
   std::vector<float> weights(3);
   ASSERT_TRUE(stream().Copy(chosen.data(), layer.args.chosen, 12).ok());

@@ -92,9 +92,10 @@ struct Operands {
         conv_state(device, stream, of.conv_state),
         context(device, stream, of.context),
         streams(device, stream, of.streams),
-        scratch(
-            device, stream,
-            std::vector<float>(static_cast<std::size_t>(of.rows * (4 * kWidth + kEmbed)), NAN)) {}
+        scratch(device, stream,
+                std::vector<float>(static_cast<std::size_t>(of.rows * (4 * kWidth + kEmbed)), NAN)),
+        rounded(device, stream,
+                std::vector<float>(static_cast<std::size_t>(of.rows * kEmbed), NAN)) {}
 
   static std::vector<const std::uint16_t*> ShardPointers(const Case& of) {
     std::vector<const std::uint16_t*> pointers;
@@ -126,6 +127,8 @@ struct Operands {
     args.normed = base + 2 * test.rows * kWidth, args.values = base + 3 * test.rows * kWidth;
     args.memory = base + 4 * test.rows * kWidth;
     args.residual = streams.data();
+    args.rounded = reinterpret_cast<std::uint16_t*>(rounded.data());
+    args.activation_parts = 2;
     return args;
   }
 
@@ -135,7 +138,7 @@ struct Operands {
   OnDevice<const std::uint16_t*> shards;
   OnDevice<float> gain_key, gain_query, gain_conv, conv, conv_state;
   OnDevice<TokenId> context;
-  OnDevice<float> streams, scratch;
+  OnDevice<float> streams, scratch, rounded;
 };
 
 /// One call for rows [begins[i], begins[i] + counts[i]) of each sequence, which are neighbours.
