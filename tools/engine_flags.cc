@@ -47,9 +47,10 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
       ->capture_default_str();
   app.add_option(
          "--backend", flags.backend,
-         "Implementation of the ops: simd (default) or reference on the CPU, native (default) "
-         "or sm70, the V100's code, on a GPU")
-      ->check(OneOf({"simd", "reference", "native", "sm70"}));
+         "Implementation of the ops: simd (default) or reference on the CPU; on a GPU native "
+         "(default), precise, whose products take activations as FP32 and not as FP16, or sm70, "
+         "the V100's code, precise too")
+      ->check(OneOf({"simd", "reference", "native", "precise", "sm70"}));
   app.add_option("--threads", flags.threads, "Threads; 0: one per hardware thread")
       ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();
@@ -71,6 +72,14 @@ void NoteBinding(WeightsBinding weights, const std::vector<std::string>& accepte
                     "differs in: {}",
                     fmt::join(accepted_lineage, ", ")));
   }
+}
+
+void AddBatchedTokensFlag(CLI::App& app, std::int64_t& tokens) {
+  app.add_option(
+         "--max-num-batched-tokens", tokens,
+         "Prompt tokens of a pass at most, a multiple of 64; default: 512 on the CPU, on a GPU "
+         "8192 or what a sixteenth of its memory has room for")
+      ->check(WholeNumberWithin(64, 65536));
 }
 
 void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights) {
@@ -117,6 +126,7 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& defaul
   app.add_option("--kv-memory", flags.kv_memory,
                  "Bytes for the cache; default: what --max-model-len needs")
       ->check(WholeNumberWithin(1, INT64_MAX));
+  AddBatchedTokensFlag(app, flags.max_num_batched_tokens);
   AddDeviceFlags(app, flags.device);
   app.add_option("--device-memory", flags.device_memory,
                  "Bytes of the GPU's memory to take at most; default: all that is free")
@@ -140,6 +150,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.device_memory = flags.device_memory;
   options.table_cache = flags.table_cache;
   options.max_num_seqs = flags.max_num_seqs;
+  options.max_num_batched_tokens = flags.max_num_batched_tokens;
   options.prefix_cache_memory = flags.prefix_cache_memory;
   options.cache_generated = flags.cache_generated;
   options.device = flags.device.kind();

@@ -40,6 +40,7 @@ struct EngineFlags {
   std::optional<std::int64_t> device_memory;
   std::optional<std::int64_t> table_cache;
   int max_num_seqs = 1;
+  std::int64_t max_num_batched_tokens = 0;  // 0: by the device
   std::int64_t prefix_cache_memory = 0;
   bool cache_generated = false;
   bool accept_lineage = false;
@@ -47,8 +48,8 @@ struct EngineFlags {
 };
 
 /// Declares --model, --overlay, --scale-pack, --kv-cache-dtype, --max-model-len, --kv-memory,
-/// --device-memory, --table-cache and those of AddDeviceFlags and AddLineageFlags. `default_length`
-/// says what --max-model-len is when it is not given.
+/// --max-num-batched-tokens, --device-memory, --table-cache and those of AddDeviceFlags and
+/// AddLineageFlags. `default_length` says what --max-model-len is when it is not given.
 void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& default_length);
 
 /// Declares --table-cache.
@@ -56,6 +57,9 @@ void AddTableCacheFlag(CLI::App& app, std::optional<std::int64_t>& bytes);
 
 /// Declares --overlay, which may be given several times.
 void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays);
+
+/// Declares --max-num-batched-tokens.
+void AddBatchedTokensFlag(CLI::App& app, std::int64_t& tokens);
 
 /// Declares --accept-lineage and --trust-weights.
 void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights);

@@ -128,8 +128,11 @@ Result<PlanRequest> MakeRequest(const PlanOptions& options, const ModelSpec& spe
   } else if (!options.devices.empty()) {
     request.options.device = DeviceKind::kCuda;
     request.devices = ParseDevices(options.devices).value();
+    request.options.device_memory =
+        std::ranges::min(request.devices, {}, &PlannedDevice::memory).memory;
   }
   if (request.options.device == DeviceKind::kCuda) {
+    if (request.memory) request.options.device_memory = request.memory;
     request.code_and_graphs = Bytes(options.code_memory).value_or(kDefaultCodeAndGraphs);
   }
   KV8_RETURN_IF_ERROR(CheckOptions(request.options));
@@ -221,7 +224,8 @@ void EstimateSpeed(PlanReport& report) {
           report, {.rows = n, .sequences = n, .context = context, .logit_rows = n, .dtype = dtype},
           false));
     }
-    const std::int64_t rows = std::min(engine.prefill_chunk, context);
+    const std::int64_t rows =
+        std::min(report.caches.front().stages.front().max_num_batched_tokens, context);
     report.speed.push_back(
         Estimate(report, {.rows = rows, .context = context, .dtype = dtype}, true));
     if (context == full) break;
@@ -296,6 +300,7 @@ void AddRunFlags(CLI::App& app, PlanOptions& options) {
                  "Tokens that the draft head proposes in each step")
       ->check(WholeNumberWithin(0, 5))
       ->capture_default_str();
+  AddBatchedTokensFlag(app, engine.max_num_batched_tokens);
   app.add_option("--threads", engine.threads, "Threads of a CPU; 0: one per hardware thread")
       ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();

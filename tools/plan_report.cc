@@ -30,6 +30,7 @@ Json PlacedJson(std::int64_t bytes, Place place) {
 
 Json StageJson(const StagePlan& plan) {
   return {{"memory", MemoryJson(plan.memory)},
+          {"max_num_batched_tokens", plan.max_num_batched_tokens},
           {"embeddings", PlacedJson(plan.embeddings, plan.embeddings_in)},
           {"ngram_table", PlacedJson(plan.ngram_table, plan.table_in)},
           {"mapped_weights", plan.mapped},
@@ -113,9 +114,10 @@ std::string HeadText(const PlanReport& report) {
   std::string out =
       fmt::format("model: {}, {} layers\n", report.source, request.spec.layer_count());
   out += fmt::format(
-      "asked: up to {} tokens, {} sequences at once, {} drafts a step\n",
+      "asked: up to {} tokens, {} sequences at once, {} drafts a step, {} prompt tokens a pass\n",
       Digits(options.max_model_len > 0 ? options.max_model_len : request.spec.max_positions),
-      options.max_num_seqs, options.speculative_tokens);
+      options.max_num_seqs, options.speculative_tokens,
+      Digits(report.caches.front().stages.front().max_num_batched_tokens));
   out +=
       fmt::format("ranks: {} stages of {}, on {}\n", request.shards.pipeline, request.shards.tensor,
                   options.device == DeviceKind::kCuda ? "GPUs" : "the CPU");

@@ -50,7 +50,10 @@ struct EngineOptions {
   /// Bytes for the K/V and index pools; absent: room for max_num_seqs sequences of max_model_len,
   /// and a page more for each where a prefix hit beside a draft head needs a copy.
   std::optional<std::int64_t> kv_memory;
-  std::int64_t prefill_chunk = 512;  // most prompt tokens of one request in a step
+  /// Most prompt tokens of a pass, a multiple of kKvPageTokens. 0: 512 on a CPU; on a GPU 8,192, or
+  /// as many so many that their activations take a sixteenth of its memory, but no more than can
+  /// come. Tokens never depend on it.
+  std::int64_t max_num_batched_tokens = 0;
 
   /// Bytes of host memory for recurrent states at points of earlier prompts; 0: no prefix cache,
   /// and only the choices of one request share their prompt. Pages of earlier prompts stay in the
@@ -64,7 +67,8 @@ struct EngineOptions {
   DeviceKind device = DeviceKind::kCpu;
   int threads = 0;  // 0: one per hardware thread
   /// Implementation of the ops; empty: the first. CPU: "simd", "reference", which is the plain one.
-  /// GPU: "native", "sm70", which is the V100's code.
+  /// GPU: "native"; "precise", whose products take activations as two parts of FP16, which is about
+  /// FP32, and not as one; "sm70", the V100's code, precise too.
   std::string backend;
   /// Rows of n-gram tables are read from the files as soon as a step knows its tokens, and so many
   /// bytes of them are kept; 0: they are used where the files are mapped. Absent: 0 for tables that

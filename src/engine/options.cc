@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/checked.h"
+#include "device/device.h"
 #include "engine/runner.h"
 
 namespace kv8 {
@@ -14,7 +15,9 @@ namespace {
 // More than any machine runs; bounds what the fixed buffers can grow to.
 constexpr int kMaxSeqs = 4096;
 constexpr int kMaxThreads = 1024;
-constexpr std::int64_t kMaxPrefillChunk = 65536;
+constexpr std::int64_t kMaxBatchedTokens = 65536;
+/// Prompt tokens of a pass beside generated ones: what a user who reads along waits for.
+constexpr std::int64_t kBesideDecode = 2048;
 constexpr int kMaxSpeculativeTokens = 5;
 
 Result<void> CheckFlag(std::int64_t value, std::int64_t low, std::int64_t high, const char* flag) {
@@ -133,15 +136,51 @@ Result<void> CheckOptions(const EngineOptions& options) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.max_model_len),
                  "--max-model-len", "use a positive number, or 0 for the checkpoint's"};
   }
-  KV8_RETURN_IF_ERROR(
-      CheckFlag(options.prefill_chunk, kPageTokens, kMaxPrefillChunk, "--prefill-chunk"));
-  if (options.prefill_chunk % kPageTokens != 0) {
-    return Error{Code::kInvalidArgument,
-                 fmt::format("{} is not a multiple of {}", options.prefill_chunk, kPageTokens),
-                 "--prefill-chunk", "round it to whole pages"};
-  }
-  return {};
+  const std::int64_t batched = options.max_num_batched_tokens;
+  constexpr const char* kFlag = "--max-num-batched-tokens";
+  if (batched == 0) return {};
+  KV8_RETURN_IF_ERROR(CheckFlag(batched, kPageTokens, kMaxBatchedTokens, kFlag));
+  if (batched % kPageTokens == 0) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("{} is not a multiple of {}", batched, kPageTokens), kFlag,
+               "round it to whole pages"};
 }
+
+namespace {
+
+/// Every sequence's generated tokens fit beside the prompts.
+std::int64_t RowsOf(const EngineOptions& options, std::int64_t batched) {
+  return batched +
+         static_cast<std::int64_t>(options.max_num_seqs) * (1 + options.speculative_tokens);
+}
+
+/// The GPU's memory, as far as it may be used; 0: there is none.
+std::int64_t MemoryOf(const EngineOptions& options) {
+  if (options.device_memory) return *options.device_memory;
+  const auto devices = Device::List();
+  return devices.ok() ? devices->front().memory_bytes : 0;
+}
+
+/// Weights and cache are what the memory is for: the activations of a pass may take a sixteenth.
+std::int64_t DefaultBatchedTokens(const EngineOptions& options, const ModelSpec& spec,
+                                  const EngineSetup& setup) {
+  constexpr std::int64_t kFew = 512, kMany = 8192, kShare = 16;
+  if (options.device == DeviceKind::kCpu) return kFew;
+  const std::int64_t room = MemoryOf(options) / kShare;
+  const std::int64_t longest = CeilDiv(setup.max_model_len, kPageTokens) * kPageTokens;
+  std::int64_t batched = std::min(kMany, longest * options.max_num_seqs);
+  ExecutorLimits limits = setup.executor;
+  const auto takes = [&](std::int64_t rows) {
+    limits.max_rows = RowsOf(options, rows);
+    return GpuActivationBytes(spec, limits);
+  };
+  while (batched > kFew && takes(batched) > room) {
+    batched = std::max(kFew, batched / 2 / kPageTokens * kPageTokens);
+  }
+  return batched;
+}
+
+}  // namespace
 
 Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec) {
   EngineSetup setup;
@@ -153,17 +192,19 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec) {
   limits.sequence_pages = CeilDiv(setup.max_model_len, kPageTokens);
   limits.slots = options.max_num_seqs;
   limits.drafts = options.speculative_tokens;
-  // A full chunk fits beside every other sequence's tokens.
-  limits.max_rows = options.prefill_chunk + static_cast<std::int64_t>(options.max_num_seqs) *
-                                                (1 + options.speculative_tokens);
   limits.backend = options.backend;
   limits.device_memory = options.device_memory;
   limits.with_draft = WithDraft(options, spec);
   limits.logit_rows = LogitRows(options.max_num_seqs, options.speculative_tokens);
   limits.threads = ThreadsOf(options);
+  const std::int64_t batched = options.max_num_batched_tokens > 0
+                                   ? options.max_num_batched_tokens
+                                   : DefaultBatchedTokens(options, spec, setup);
+  limits.max_rows = RowsOf(options, batched);
   KV8_ASSIGN_OR_RETURN(const std::int64_t max_snapshots, MaxSnapshots(options, spec));
   setup.scheduler = {.max_num_seqs = options.max_num_seqs,
-                     .prefill_chunk = options.prefill_chunk,
+                     .prefill_chunk = batched,
+                     .prefill_beside_decode = std::min(batched, kBesideDecode),
                      .max_step_rows = limits.max_rows,
                      .with_draft = limits.with_draft,
                      .max_snapshots = max_snapshots,

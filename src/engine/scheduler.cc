@@ -150,9 +150,12 @@ void Scheduler::SchedulePrefill(StepPlan& plan) {
   std::stable_sort(turns_.begin(), turns_.end(), [](const Sequence* a, const Sequence* b) {
     return a->last_prefill_step < b->last_prefill_step;
   });
+  const std::int64_t most =
+      plan.rows == 0 ? limits_.max_step_rows
+                     : std::min(limits_.max_step_rows, plan.rows + limits_.prefill_beside_decode);
   for (Sequence* sequence : turns_) {
     const std::int64_t left = NextStop(*sequence) - sequence->computed;
-    const std::int64_t budget = limits_.max_step_rows - plan.rows;
+    const std::int64_t budget = most - plan.rows;
     std::int64_t rows = std::min({left, limits_.prefill_chunk, budget});
     if (rows < left) rows -= rows % kPageTokens;  // chunks end at page boundaries or the prompt's
     if (rows <= 0) return;

@@ -68,12 +68,13 @@ struct StepPlan {
 
 struct SchedulerLimits {
   int max_num_seqs = 1;
-  std::int64_t prefill_chunk = 512;   // a multiple of kPageTokens
-  std::int64_t max_step_rows = 1024;  // at least a row per sequence and one page of prompt
-  bool with_draft = false;            // pages depend on the token after them, see PrefixTree
-  std::int64_t max_snapshots = 0;     // 0: every sequence computes its whole prompt
-  bool choices_only = false;          // no prompt is shared but by the choices of one request
-  bool cache_generated = false;       // shares what decode wrote, see EngineOptions
+  std::int64_t prefill_chunk = 512;            // a multiple of kPageTokens
+  std::int64_t prefill_beside_decode = 65536;  // likewise, of all prompts beside generated tokens
+  std::int64_t max_step_rows = 1024;           // at least a row per sequence and one page of prompt
+  bool with_draft = false;         // pages depend on the token after them, see PrefixTree
+  std::int64_t max_snapshots = 0;  // 0: every sequence computes its whole prompt
+  bool choices_only = false;       // no prompt is shared but by the choices of one request
+  bool cache_generated = false;    // shares what decode wrote, see EngineOptions
 };
 
 /// First come, first served: an earlier request is admitted first and never gives way to a later

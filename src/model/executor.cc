@@ -2,6 +2,7 @@
 
 #include "model/cpu/cpu_executor.h"
 #include "model/cuda/cuda_executor.h"
+#include "model/cuda/device_memory_plan.h"
 #include "ops/limits.h"
 
 namespace kv8 {
@@ -17,6 +18,10 @@ Result<ExecutorMemory> SizeExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits) {
   if (device == DeviceKind::kCuda) return cuda::CudaExecutor::SizesOf(model, limits);
   return CpuExecutor::Plan(model, limits);
+}
+
+std::int64_t GpuActivationBytes(const ModelSpec& spec, const ExecutorLimits& limits) {
+  return cuda::ActivationBytes(spec, limits);
 }
 
 Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,

@@ -164,6 +164,9 @@ Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
 Result<ExecutorMemory> SizeExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits);
 
+/// ExecutorMemory::activations on a GPU but for its states' part: no weight has a part in them.
+std::int64_t GpuActivationBytes(const ModelSpec& spec, const ExecutorLimits& limits);
+
 /// `model` must outlive the executor. Errors: those of PlanExecutor; kResourceExhausted with the
 /// numbers.
 Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,

@@ -78,7 +78,7 @@ Result<StagePlan> SizeStage(const PlanRequest& request, const StageModel& stage,
   options.kv_dtype = dtype;
   options.kv_memory = kv_memory;
   KV8_ASSIGN_OR_RETURN(EngineSetup setup, SetUp(options, stage.model.spec));
-  StagePlan plan;
+  StagePlan plan{.max_num_batched_tokens = setup.scheduler.prefill_chunk};
   for (const ModuleBytes& module : stage.modules) {
     if (module.module == WeightModule::kNgramTable) plan.ngram_table += module.bytes;
   }

@@ -51,6 +51,7 @@ struct StageModel {
 /// What one rank of a stage takes.
 struct StagePlan {
   MemoryPlan memory;  // the engine's own; tables count where they are on the device
+  std::int64_t max_num_batched_tokens = 0;
   std::int64_t embeddings = 0, ngram_table = 0;  // wherever they lie
   Place embeddings_in = Place::kDevice, table_in = Place::kDevice;
   std::int64_t code_and_graphs = 0;

@@ -123,6 +123,17 @@ class GenerateTest(Kv8TestCase):
         greedy = self.generate("--prompt", PROMPT, "--max-tokens", 24, "--ignore-eos")
         self.assertEqual(self.generate(*flags, "--top-k", 1)["token_ids"], greedy["token_ids"])
 
+    def test_Cli93_passes_of_any_size_give_the_same_tokens(self):
+        flags = ("--prompt", "The barrel is in the harbour. " * 60, "--max-tokens", 8)
+        first = self.generate(*flags)
+        for size in (64, 4096):
+            tokens = self.generate(*flags, "--max-num-batched-tokens", size)["token_ids"]
+            self.assertEqual(tokens, first["token_ids"])
+        for size in (100, 32, 65600):
+            self.refuse(
+                *GENERATE, *flags, "--max-num-batched-tokens", size, naming=["max-num-batched-tokens"]
+            )
+
     def test_Cli15_stops_at_the_stop_ids_unless_told_otherwise(self):
         model = link_model(self.dir / "model")
         free = self.generate("--prompt", PROMPT, "--max-tokens", 8, "--ignore-eos")["token_ids"]

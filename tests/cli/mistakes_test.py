@@ -61,7 +61,7 @@ class UsageTest(Kv8TestCase):
         for command, flag, allowed in (
             ("generate", "--kv-cache-dtype", ("fp16", "fp8_e4m3", "fp32", "fp8")),
             ("generate", "--device", ("cpu", "cuda")),
-            ("score", "--backend", ("simd", "reference", "native", "sm70")),
+            ("score", "--backend", ("simd", "reference", "native", "precise", "sm70")),
             ("calibrate", "--backend", ("simd", "reference")),
             ("serve", "--log-level", ("debug", "info", "warning", "error", "off")),
             ("serve", "--log-format", ("text", "json")),

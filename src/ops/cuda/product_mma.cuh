@@ -37,6 +37,9 @@ class MmaTile {
   }
 
  private:
+  static constexpr int kUnroll =
+      __CUDA_ARCH__ >= 750 ? 2 : 1;  // products are many instructions there
+
   __device__ static __forceinline__ int FirstColumn() {
     return Warp() % 2 * (kColumns / 2);
   }
@@ -73,7 +76,7 @@ class MmaTile {
                                                   float (&sums)[kTiles][4 * kAcross]) {
     const uint4* const weights = reinterpret_cast<const uint4*>(ring.Weights(stage));
     const int g = Lane() / 4, t = Lane() % 4, first_row = 16 * kTiles * (Warp() / 2);
-#pragma unroll
+#pragma unroll kUnroll
     for (int piece = 0; piece < 2; ++piece) {
       uint4 above[kTiles], below[kTiles];
 #pragma unroll
@@ -82,7 +85,7 @@ class MmaTile {
         above[m] = weights[StagePlace(row, 4 * piece + t)];
         below[m] = weights[StagePlace(row + 8, 4 * piece + t)];
       }
-#pragma unroll
+#pragma unroll kUnroll
       for (int block = 0; block < 2; ++block) {
         unsigned fragments[kTiles][4];
 #pragma unroll

@@ -116,9 +116,9 @@ TEST(LongContext, IsTheSameForAnyCutAndOnTheCpu) {
   const Request request = Ask(Text(0, kLength - 40), 40);
   EngineOptions options = Options(TestDevice());
   options.max_model_len = kLength;
-  options.prefill_chunk = 4096;
+  options.max_num_batched_tokens = 4096;
   const auto expected = AnswersOf(*MakeEngine(options), {request});
-  options.prefill_chunk = 576;
+  options.max_num_batched_tokens = 576;
   options.speculative_tokens = 4;
   const auto cut = AnswersOf(*MakeEngine(options), {request});
   EXPECT_EQ(cut[0].tokens, expected[0].tokens);

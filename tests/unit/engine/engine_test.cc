@@ -92,7 +92,7 @@ TEST(LongEngine, TokensDoNotDependOnThreadsOrChunks) {
       EngineOptions options = Options();
       options.max_model_len = 2048;
       options.threads = threads;
-      options.prefill_chunk = chunk;
+      options.max_num_batched_tokens = chunk;
       const auto tokens = TokensOf(*MakeEngine(options), Prompt(ids, 12));
       if (expected.empty()) expected = tokens;
       EXPECT_EQ(tokens, expected) << threads << " threads, chunks of " << chunk;
@@ -323,8 +323,8 @@ TEST(EngineRefuses, OptionsThatCannotWork) {
   options.max_model_len = 1 << 20;
   ExpectRefused(options, Code::kInvalidArgument, "--max-model-len");
   options = Options();
-  options.prefill_chunk = 100;
-  ExpectRefused(options, Code::kInvalidArgument, "--prefill-chunk");
+  options.max_num_batched_tokens = 100;
+  ExpectRefused(options, Code::kInvalidArgument, "--max-num-batched-tokens");
   options = Options();
   options.max_num_seqs = 0;
   ExpectRefused(options, Code::kInvalidArgument, "--max-num-seqs");

@@ -49,7 +49,7 @@ class PrefixCache : public testing::TestWithParam<CacheSetting> {
     }
     options.max_model_len = 448;
     options.max_num_seqs = 3;
-    options.prefill_chunk = 256;
+    options.max_num_batched_tokens = 256;
     options.threads = 1;
     options.speculative_tokens = GetParam().drafts;
     // Makes rejection sampling use the draft's probabilities: any difference in them would show.

@@ -92,7 +92,7 @@ TEST(QuantisedModel, TokensDoNotDependOnTheSchedule) {
                                     .speculative_tokens = drafts,
                                     .max_model_len = 256,
                                     .max_num_seqs = sequences,
-                                    .prefill_chunk = chunk,
+                                    .max_num_batched_tokens = chunk,
                                     .threads = threads});
     std::vector<std::vector<TokenId>> tokens(texts.size());
     std::size_t open = texts.size();

@@ -47,7 +47,7 @@ std::unique_ptr<Engine> Open(const Setting& setting, bool small) {
   options.device = TestDevice();
   options.max_model_len = 192;
   options.max_num_seqs = 4;
-  options.prefill_chunk = 64;
+  options.max_num_batched_tokens = 64;
   options.threads = small ? 2 : 1;
   options.speculative_tokens = setting.drafts;
   options.prefix_cache_memory = setting.prefix_memory;

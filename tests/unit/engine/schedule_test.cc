@@ -174,7 +174,7 @@ std::unique_ptr<Engine> Open(const Cell& cell) {
   if (cell.dtype == KvDType::kE4M3) options.scale_pack = ScalePack();
   options.max_model_len = kMaxLength;
   options.max_num_seqs = cell.batch;
-  options.prefill_chunk = cell.chunk;
+  options.max_num_batched_tokens = cell.chunk;
   options.threads = cell.threads;
   options.speculative_tokens = cell.drafts;
   if (cell.hit) options.prefix_cache_memory = 32 << 20;

@@ -10,6 +10,8 @@
 #include <random>
 #include <set>
 
+#include "waiting_sequence.h"
+
 namespace kv8::test {
 namespace {
 
@@ -296,32 +298,6 @@ INSTANTIATE_TEST_SUITE_P(All, RandomSchedules,
                                          Kind{"AnswersOneSnapshot", false, 1, true},
                                          Kind{"AnswersWithDrafts", true, 100, true}),
                          [](const auto& param_info) { return param_info.param.name; });
-
-/// A waiting sequence.
-std::unique_ptr<Sequence> Waiting(std::uint64_t arrival, std::int64_t prompt, std::int64_t total) {
-  auto sequence = std::make_unique<Sequence>();
-  sequence->arrival = arrival;
-  sequence->prompt_tokens = prompt;
-  sequence->max_total = total;
-  sequence->tokens.resize(static_cast<std::size_t>(prompt));
-  return sequence;
-}
-
-TEST(Scheduler, PromptsTakeTurns) {
-  Scheduler scheduler({.max_num_seqs = 2, .prefill_chunk = 64, .max_step_rows = 66}, 100);
-  const auto a = Waiting(0, 640, 650);
-  const auto b = Waiting(1, 640, 650);
-  scheduler.Add(*a);
-  scheduler.Add(*b);
-  StepPlan plan;
-  for (int step = 0; step < 10; ++step) {
-    scheduler.Schedule(plan);
-    ASSERT_EQ(plan.items.size(), 1u);
-    plan.items[0].sequence->computed += plan.items[0].rows;
-  }
-  EXPECT_EQ(a->computed, 320);
-  EXPECT_EQ(b->computed, 320);
-}
 
 /// Prompt lengths at which the scheduler wants states, as it computes one prompt.
 std::vector<std::int64_t> StatesOf(Scheduler& scheduler, Sequence& sequence) {

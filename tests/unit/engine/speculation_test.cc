@@ -25,7 +25,7 @@ EngineOptions Options(int drafts, DraftSampling sampling) {
   options.device = TestDevice();
   options.max_model_len = 128;
   options.max_num_seqs = 8;
-  options.prefill_chunk = 64;
+  options.max_num_batched_tokens = 64;
   options.threads = 1;
   options.speculative_tokens = drafts;
   options.draft_sampling = sampling;

@@ -21,7 +21,7 @@ class StatisticsOfAnEngine : public testing::Test {
     options.model = BundledModel();
     options.max_model_len = 256;
     options.max_num_seqs = 2;
-    options.prefill_chunk = 64;
+    options.max_num_batched_tokens = 64;
     options.threads = 1;
     options.speculative_tokens = 2;
     options.prefix_cache_memory = 8 << 20;
