@@ -79,7 +79,7 @@ void AddBatchedTokensFlag(CLI::App& app, std::int64_t& tokens) {
          "--max-num-batched-tokens", tokens,
          "Prompt tokens of a pass at most, a multiple of 64; default: 512 on the CPU, on a GPU "
          "8192 or what a sixteenth of its memory has room for")
-      ->check(WholeNumberWithin(64, 65536));
+      ->check(WholeNumberWithin(64, 32768));
 }
 
 void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights) {

@@ -50,7 +50,7 @@ struct EngineOptions {
   /// Bytes for the K/V and index pools; absent: room for max_num_seqs sequences of max_model_len,
   /// and a page more for each where a prefix hit beside a draft head needs a copy.
   std::optional<std::int64_t> kv_memory;
-  /// Most prompt tokens of a pass, a multiple of kKvPageTokens. 0: 512 on a CPU; on a GPU 8,192, or
+  /// Most prompt tokens of a pass, a multiple of kPageTokens. 0: 512 on a CPU; on a GPU 8,192, or
   /// as many so many that their activations take a sixteenth of its memory, but no more than can
   /// come. Tokens never depend on it.
   std::int64_t max_num_batched_tokens = 0;

@@ -15,7 +15,7 @@ namespace {
 // More than any machine runs; bounds what the fixed buffers can grow to.
 constexpr int kMaxSeqs = 4096;
 constexpr int kMaxThreads = 1024;
-constexpr std::int64_t kMaxBatchedTokens = 65536;
+constexpr std::int64_t kMaxBatchedTokens = 32768;  // a launch has at most 65,535 rows in all
 /// Prompt tokens of a pass beside generated ones: what a user who reads along waits for.
 constexpr std::int64_t kBesideDecode = 2048;
 constexpr int kMaxSpeculativeTokens = 5;
@@ -158,7 +158,7 @@ std::int64_t RowsOf(const EngineOptions& options, std::int64_t batched) {
 std::int64_t MemoryOf(const EngineOptions& options) {
   if (options.device_memory) return *options.device_memory;
   const auto devices = Device::List();
-  return devices.ok() ? devices->front().memory_bytes : 0;
+  return devices.ok() && !devices->empty() ? devices->front().memory_bytes : 0;
 }
 
 /// Weights and cache are what the memory is for: the activations of a pass may take a sixteenth.

@@ -80,7 +80,7 @@ Result<ScheduleResult> MeasureSchedule(const EngineOptions& options, const Measu
   plain.prefix_cache_memory = 0;
   EngineOptions busy = plain;
   busy.max_num_seqs = static_cast<int>(requests.size());
-  busy.max_num_batched_tokens = kKvPageTokens;
+  busy.max_num_batched_tokens = kPageTokens;
   busy.prefix_cache_memory = kSnapshotMemory;
 
   ScheduleResult result{.prompts = std::ssize(requests)};

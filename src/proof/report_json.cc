@@ -71,8 +71,8 @@ Json ArmJson(const ArmRuns& runs, const ArmSpec& arm) {
                {"bytes_per_token", Json()}};
   const auto plan = Engine::Plan(runs.OptionsOf(arm));
   if (!plan.ok() || plan->pages == 0) return json;
-  json["bytes_per_token"] = (plan->kv + plan->draft_kv) / (plan->pages * kKvPageTokens);
-  json["index_bytes_per_token"] = (plan->index + plan->draft_index) / (plan->pages * kKvPageTokens);
+  json["bytes_per_token"] = (plan->kv + plan->draft_kv) / (plan->pages * kPageTokens);
+  json["index_bytes_per_token"] = (plan->index + plan->draft_index) / (plan->pages * kPageTokens);
   return json;
 }
 

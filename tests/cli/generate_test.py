@@ -129,7 +129,7 @@ class GenerateTest(Kv8TestCase):
         for size in (64, 4096):
             tokens = self.generate(*flags, "--max-num-batched-tokens", size)["token_ids"]
             self.assertEqual(tokens, first["token_ids"])
-        for size in (100, 32, 65600):
+        for size in (100, 32, 32832):
             self.refuse(
                 *GENERATE, *flags, "--max-num-batched-tokens", size, naming=["max-num-batched-tokens"]
             )
