@@ -122,7 +122,7 @@ kv8, model, ids = sys.argv[1:]
 pathlib.Path(ids).write_text("[20, 21, 22]")
 def run(*flags):
     common = ["--model", model, "--max-model-len", "4096", "--kv-memory", "40000000",
-              "--kv-cache-dtype", "fp16", "--json"]
+              "--kv-cache-dtype", "fp16", "--max-num-batched-tokens", "512", "--json"]
     return json.loads(subprocess.run([kv8, *flags, *common], check=True, capture_output=True).stdout)
 def compare(plan_flags, run_flags):
     plan = run("plan", "--devices", "this", "--code-memory", "1", *plan_flags)

@@ -129,10 +129,10 @@ class GenerateTest(Kv8TestCase):
         for size in (64, 4096):
             tokens = self.generate(*flags, "--max-num-batched-tokens", size)["token_ids"]
             self.assertEqual(tokens, first["token_ids"])
-        for size in (100, 32, 32832):
-            self.refuse(
-                *GENERATE, *flags, "--max-num-batched-tokens", size, naming=["max-num-batched-tokens"]
-            )
+        size = "--max-num-batched-tokens"
+        self.refuse(*GENERATE, *flags, size, 100, naming=[size, "100"])
+        for outside in (32, 32832):
+            self.usage_error(*GENERATE, *flags, size, outside)
 
     def test_Cli15_stops_at_the_stop_ids_unless_told_otherwise(self):
         model = link_model(self.dir / "model")

@@ -22,11 +22,6 @@ inline constexpr float kHyperMix = 1e-5f;
 /// Two products with an activation between, for each of up to 10 experts of inputs near 2.
 inline constexpr float kMoe = 3e-5f;
 
-/// The same with what stands between the products rounded to FP16: 2^-13 of values near 4 on
-/// average, whose sum over weights of norm 1 spreads as one term does, and the largest of 100,000
-/// outputs is five times that far out.
-inline constexpr float kHalfMoe = 3e-3f;
-
 /// Like kHyperMix, but the gate's root magnifies errors of dot products near 0.
 inline constexpr float kPle = 5e-5f;
 

@@ -166,8 +166,13 @@ __device__ __forceinline__ void CopyToShared16(unsigned to, const unsigned char*
                : "memory");
 #endif
 }
-__device__ __forceinline__ void ZeroShared16(unsigned to) {
+/// The same of zeros, so that whoever waits for copies waits for them too; `from` is not read.
+__device__ __forceinline__ void ZeroShared16(unsigned to, const unsigned char* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, 0;" : : "r"(to), "l"(from) : "memory");
+#else
   asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" : : "r"(to), "r"(0) : "memory");
+#endif
 }
 
 /// Starts to copy 16 bytes, or writes zeros when not `valid`; then `from` is not read.

@@ -101,7 +101,7 @@ class TileCopier {
   __device__ __forceinline__ void Copy(const TileRing& ring, int stage, int k) {
     const unsigned to = SharedAddress(ring.Weights(stage));
     if (k > last_ && 8 * vector_ >= last_ + kProductStage - k) {
-      CopyAll(to, [](unsigned at, const unsigned char*) { ZeroShared16(at); });
+      CopyAll(to, [](unsigned at, const unsigned char* from) { ZeroShared16(at, from); });
     } else {
       CopyAll(to, [](unsigned at, const unsigned char* from) { CopyToShared16(at, from); });
     }
