@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "ops/ple_hash.h"
@@ -44,7 +45,7 @@ std::int64_t TableRows::CacheBytes(const Model& model, std::int64_t cache_budget
 std::int64_t TableRows::WorkBytes(const Model& model, std::int64_t max_rows) {
   // Of each row: itself, what may be missing of it, and the reads of its codes and scales.
   constexpr std::size_t kBookkeeping =
-      sizeof(Weight) + sizeof(Miss) + 2 * (sizeof(FilePart) + sizeof(const Source*));
+      sizeof(Weight) + sizeof(Miss) + 2 * (sizeof(FilePart) + sizeof(void*));
   std::int64_t bytes = 0;
   ForEachTable(model, [&](const PleWeights& ple) {
     bytes += RowBytes(ple.shards.front()) + static_cast<std::int64_t>(kBookkeeping);
@@ -116,7 +117,7 @@ Result<void> TableRows::OpenTable(Table& table, const TensorFiles& files) {
 }
 
 std::int64_t TableRows::work_bytes() const {
-  const auto bytes = [](const auto& v) { return v.capacity() * sizeof(v.front()); };
+  const auto bytes = [](const auto& v) { return std::span(v.data(), v.capacity()).size_bytes(); };
   std::size_t sum = bytes(misses_) + bytes(parts_) + bytes(sources_);
   for (const Table& table : tables_) sum += bytes(table.rows) + bytes(table.bytes);
   return static_cast<std::int64_t>(sum);
