@@ -35,6 +35,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto weights = kv8::ParseWeightFormat(text);
   Require(!weights.ok() || weights->rows == 0);
-  Require(kv8::ParseTableFormat(text).ok() == (text == "bf16" || text == "fp8"));
+  Require(kv8::ParseTableFormat(text).ok() == (text == "bf16" || text == "fp8" || text == "nvfp4"));
   return 0;
 }

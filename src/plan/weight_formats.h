@@ -24,7 +24,8 @@ struct WeightFormats {
 /// Errors: kInvalidArgument, with the names that exist.
 Result<Weight> ParseWeightFormat(std::string_view name);
 
-/// bf16, or fp8: E4M3 with one scale. Errors: kInvalidArgument, with the names that exist.
+/// bf16; fp8: E4M3 with one scale; nvfp4: as for other matrices. Errors: kInvalidArgument, with the
+/// names that exist.
 Result<Weight> ParseTableFormat(std::string_view name);
 
 }  // namespace kv8
