@@ -91,11 +91,11 @@ void AddLineageFlags(CLI::App& app, bool& accept_lineage, bool& trust_weights) {
                "measured on; the output says so");
 }
 
-void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays) {
-  app.add_option(
-         "--overlay", overlays,
-         "Directory whose tensors replace the checkpoint's, such as experts or a draft head "
-         "of another quantisation; may be given several times, the last one wins")
+CLI::Option* AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays) {
+  return app
+      .add_option("--overlay", overlays,
+                  "Directory whose tensors replace the checkpoint's, such as experts or a draft "
+                  "head of another quantisation; may be given several times, the last one wins")
       ->allow_extra_args(false)
       ->check(NotEmpty());
 }

@@ -56,7 +56,7 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& defaul
 void AddTableCacheFlag(CLI::App& app, std::optional<std::int64_t>& bytes);
 
 /// Declares --overlay, which may be given several times.
-void AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays);
+CLI::Option* AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays);
 
 /// Declares --max-num-batched-tokens.
 void AddBatchedTokensFlag(CLI::App& app, std::int64_t& tokens);

@@ -31,6 +31,7 @@ constexpr std::int64_t kDefaultCodeAndGraphs = 768 << 20;
 
 struct PlanOptions {
   std::filesystem::path model, config;
+  std::vector<std::filesystem::path> overlays;
   std::string weights = "bf16", table_weights = "bf16";
   std::string devices;                                                         // empty: the CPU
   std::string memory, kv_memory, prefix_cache_memory, code_memory, vllm_pool;  // empty: not given
@@ -82,7 +83,7 @@ struct Subject {
 Result<Subject> OpenSubject(const PlanOptions& options) {
   Subject subject;
   if (!options.model.empty()) {
-    KV8_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.model));
+    KV8_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.model, options.overlays));
     subject.checkpoint = std::make_unique<const Checkpoint>(std::move(checkpoint));
     subject.spec = subject.checkpoint->config();
     subject.source = std::make_unique<CheckpointSource>(*subject.checkpoint);
@@ -266,12 +267,14 @@ Result<void> Plan(const PlanOptions& options) {
 
 void AddModelFlags(CLI::App& app, PlanOptions& options) {
   auto* source = app.add_option_group("model");
-  source->add_option("--model", options.model, "Checkpoint directory, or a materialized one")
-      ->check(NotEmpty());
+  auto* model =
+      source->add_option("--model", options.model, "Checkpoint directory, or a materialized one")
+          ->check(NotEmpty());
   auto* config =
       source->add_option("--config", options.config, "config.json alone; no weights are needed")
           ->check(NotEmpty());
   source->require_option(1);
+  AddOverlayFlag(app, options.overlays)->needs(model);
   app.add_option("--weights", options.weights,
                  "Format of the routed experts with --config: bf16, fp16, fp32, fp8, nvfp4, "
                  "int4-gN (N columns share a scale); all else is BF16")

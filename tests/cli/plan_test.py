@@ -18,6 +18,10 @@ class PlanTest(Kv8TestCase):
     def config(self, **changes):
         return self.file("config.json", json.dumps({**json.loads(RELEASED), **changes}))
 
+    def few_experts(self):
+        """Released dimensions with fewer experts and a small vocabulary, which change sizes alone."""
+        return self.config(num_experts=16, vocab_size=4096, eos_token_id=0)
+
     def plan(self, *arguments):
         return self.succeed("plan", *arguments, "--json").json()
 
@@ -47,6 +51,25 @@ class PlanTest(Kv8TestCase):
             ).json()
             self.assertEqual(planned["stages"][0]["memory"], taken["memory"])
             self.assertEqual(planned["pages"], taken["kv_cache"]["pages"])
+
+    def test_Cli81_at_released_dimensions(self):
+        made = {weights: self.dir / weights for weights in ("int4-g32", "nvfp4")}
+        for weights, out in made.items():
+            flags = ("--dims", self.few_experts(), "--layers", 4, "--table-rows", 10_000)
+            self.succeed("synth", *flags, "--weights", weights, "--output-dir", out)
+        flags = ("--kv-cache-dtype", "fp16", "--max-model-len", 2048, "--speculative-tokens", 2)
+        flags += ("--table-cache", 1_000_000)
+        for model in (
+            ("--model", made["int4-g32"]),
+            ("--model", made["int4-g32"], "--overlay", made["nvfp4"]),
+        ):
+            planned = self.plan(*model, *flags)
+            ask = ("--token-ids", self.ids(*range(20, 30)), "--max-tokens", 2, "--json")
+            taken = self.succeed("generate", *model, *flags, *ask).json()
+            self.assertEqual(planned["caches"][0]["stages"][0]["memory"], taken["memory"])
+            rows = planned["stages"][0]["weights"]
+            experts = {row["format"] for row in rows if row["module"] == "experts" and not row["draft"]}
+            self.assertEqual(experts, {"NVFP4" if "--overlay" in model else "INT4"})
 
     def test_Cli82_e4m3_holds_188_percent_of_fp16(self):
         fp16, e4m3 = self.released(*V100S)["caches"]
@@ -85,6 +108,7 @@ class PlanTest(Kv8TestCase):
             ((*config, "--devices", "4x24G", "--tensor-parallel-size", 2), "--devices"),
             ((*config, "--tensor-parallel-size", 2), "--tensor-parallel-size"),
             ((*config, "--vllm-pool", "1G"), "--vllm-pool"),
+            ((*config, "--overlay", self.dir), "--overlay"),
             ((*config, "--measure", "--rates", "read=1G"), "--measure"),
             ((*config, "--measure", "--devices", "h200"), "--measure"),
         ):
