@@ -112,7 +112,8 @@ void AddCorpusFlags(CLI::App& app, VerifyOptions& verify) {
                  "default: not looked for")
       ->check(NotEmpty());
   app.add_option("--max-overlap", verify.max_overlap,
-                 "Share of all runs of 64 tokens that both corpora may have")
+                 "Share of all runs of 64 tokens that both corpora may have; a document that the "
+                 "calibration has whole is refused at any")
       ->check(NumberWithin(0, 1))
       ->capture_default_str();
 }

@@ -6,10 +6,19 @@
 #include "ops/limits.h"
 
 namespace kv8 {
+namespace {
+
+Error NoObserver() {
+  return Error{Code::kUnsupported, "a GPU shows no values inside of a pass", "observer",
+               "observe on the CPU"};
+}
+
+}  // namespace
 
 Result<ExecutorMemory> PlanExecutor(DeviceKind device, const Model& model,
                                     const ExecutorLimits& limits) {
   KV8_RETURN_IF_ERROR(CheckLimits(model.spec, device));
+  if (limits.observer != nullptr && device == DeviceKind::kCuda) return NoObserver();
   if (device == DeviceKind::kCuda) return cuda::CudaExecutor::Plan(model, limits);
   return CpuExecutor::Plan(model, limits);
 }
@@ -27,6 +36,7 @@ std::int64_t GpuActivationBytes(const ModelSpec& spec, const ExecutorLimits& lim
 Result<std::unique_ptr<Executor>> CreateExecutor(DeviceKind device, const Model& model,
                                                  const ExecutorLimits& limits) {
   KV8_RETURN_IF_ERROR(CheckLimits(model.spec, device));
+  if (limits.observer != nullptr && device == DeviceKind::kCuda) return NoObserver();
   if (device == DeviceKind::kCuda) return cuda::CudaExecutor::Create(model, limits);
   return CpuExecutor::Create(model, limits);
 }

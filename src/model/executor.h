@@ -16,6 +16,7 @@
 #include "kv8/types.h"
 #include "kvcache/kv_cache.h"
 #include "model/batch.h"
+#include "model/observer.h"
 #include "ops/head_magnitudes.h"
 #include "tensor/model_weights.h"
 #include "tensor/tensor_view.h"
@@ -32,11 +33,12 @@ struct ExecutorLimits {
   std::int64_t logit_rows = 1;      // of one call
   std::int64_t tokens = 0;          // ids from which it chooses: the first so many; 0: all
   int threads = 1;
-  bool with_draft = false;          // the draft head runs too
-  std::vector<StoreScales> scales;  // one per K/V layer with kE4M3, else empty
-  bool observe_kv = false;          // counts what is stored: TakeKvMagnitudes, TakeKvMaxima
-  bool prefill_only = false;        // no row will be in decode and no logit asked for
-  std::string backend;              // of the device's ops, see EngineOptions; empty: the first
+  bool with_draft = false;              // the draft head runs too
+  std::vector<StoreScales> scales;      // one per K/V layer with kE4M3, else empty
+  bool observe_kv = false;              // counts what is stored: TakeKvMagnitudes, TakeKvMaxima
+  ForwardObserver* observer = nullptr;  // is shown what passes of the target compute; CPU alone
+  bool prefill_only = false;            // no row will be in decode and no logit asked for
+  std::string backend;                  // of the device's ops, see EngineOptions; empty: the first
   std::optional<std::int64_t> device_memory;  // see EngineOptions
   /// Rows of n-gram tables are read from the files, and so many bytes of them kept; absent: they
   /// are used where they are mapped. On the CPU alone.

@@ -19,6 +19,9 @@ class ForwardObserver {
   virtual void OnSelection(int layer, const BlockSelection& selection) {
     (void)layer, (void)selection;
   }
+  /// What attention leaves, after its gate and before the output projection,
+  /// [T,query_heads*head_dim].
+  virtual void OnAttention(int layer, ConstMatrix output) { (void)layer, (void)output; }
   /// Residual streams after the layer, [T,S*H].
   virtual void OnStreams(int layer, ConstMatrix streams) { (void)layer, (void)streams; }
 };

@@ -18,6 +18,10 @@ Result<ScheduleResult> FromJson(const Json& json, const std::string& where,
                                 const std::optional<ScheduleResult>& /*kind*/) {
   return ScheduleFromJson(json, where);
 }
+Result<AttentionResult> FromJson(const Json& json, const std::string& where,
+                                 const std::optional<AttentionResult>& /*kind*/) {
+  return AttentionFromJson(json, where);
+}
 
 /// Comparing goes by the corpus's entries.
 bool Fits(const ArmScores& scores, const std::vector<EvaluationItem>& items) {
@@ -33,6 +37,9 @@ bool Fits(const ArmOutputs& outputs, const std::vector<EvaluationItem>& items) {
   return outputs.items.size() == items.size();
 }
 bool Fits(const ScheduleResult& /*result*/, const std::vector<EvaluationItem>& /*items*/) {
+  return true;
+}
+bool Fits(const AttentionResult& /*result*/, const std::vector<EvaluationItem>& /*items*/) {
   return true;
 }
 
@@ -51,7 +58,8 @@ ArmRuns::ArmRuns(const VerifyOptions& options, const RunInputs& inputs,
                 done_ += tokens;
                 return Tell().ok();
               }} {
-  all_ = 3 * (ScoreTokensOf(inputs.items) + OutputTokensOf(inputs.items));
+  all_ = 3 * (ScoreTokensOf(inputs.items) + OutputTokensOf(inputs.items)) +
+         AttentionTokensOf(inputs.items);
 }
 
 Result<void> ArmRuns::Measure() {
@@ -59,7 +67,8 @@ Result<void> ArmRuns::Measure() {
   for (Arm* arm : {&a_, &again_, &b_}) KV8_RETURN_IF_ERROR(MeasureItems(*arm));
   engine_.reset();
   KV8_RETURN_IF_ERROR(MeasureSchedules(a_));
-  return MeasureSchedules(b_);
+  KV8_RETURN_IF_ERROR(MeasureSchedules(b_));
+  return MeasureBoth();
 }
 
 Result<void> ArmRuns::Tell() const {
@@ -101,23 +110,35 @@ Result<void> ArmRuns::MeasureItems(Arm& arm) {
     KV8_ASSIGN_OR_RETURN(Engine* const engine, EngineOf(arm));
     return MeasureOutputs(*engine, corpus_);
   };
-  KV8_RETURN_IF_ERROR(
-      Part(arm, "scores", ScoreTokensOf(inputs_.items), arm.results.scores, scores));
-  return Part(arm, "outputs", OutputTokensOf(inputs_.items), arm.results.outputs, outputs);
+  const auto identity = IdentityOf(inputs_, options_, arm.spec);
+  KV8_RETURN_IF_ERROR(Part({arm.name, "scores"}, identity, ScoreTokensOf(inputs_.items),
+                           arm.results.scores, scores));
+  return Part({arm.name, "outputs"}, identity, OutputTokensOf(inputs_.items), arm.results.outputs,
+              outputs);
 }
 
 Result<void> ArmRuns::MeasureSchedules(Arm& arm) {
   const auto schedule = [&] { return MeasureSchedule(OptionsOf(arm.spec), corpus_); };
-  return Part(arm, "schedule", 0, arm.results.schedule, schedule);
+  return Part({arm.name, "schedule"}, IdentityOf(inputs_, options_, arm.spec), 0,
+              arm.results.schedule, schedule);
+}
+
+/// Needs an A and a B that run.
+Result<void> ArmRuns::MeasureBoth() {
+  if (!failures_.empty()) return {};
+  KV8_ASSIGN_OR_RETURN(const Json a, IdentityOf(inputs_, options_, a_.spec));
+  KV8_ASSIGN_OR_RETURN(const Json b, IdentityOf(inputs_, options_, b_.spec));
+  const auto attention = [&] { return MeasureAttention(options_, corpus_); };
+  return Part({"a_and_b", "attention"}, Json{{"a", a}, {"b", b}}, AttentionTokensOf(inputs_.items),
+              attention_, attention);
 }
 
 /// Loads a finished measurement, or makes it and keeps it.
 template <class T, class MakeFn>
-Result<void> ArmRuns::Part(Arm& arm, const std::string& what, std::uint64_t tokens,
+Result<void> ArmRuns::Part(const PartName& part, const Result<Json>& identity, std::uint64_t tokens,
                            std::optional<T>& result, const MakeFn& make) {
   const std::uint64_t end = done_ + tokens;
-  const std::string name = arm.name + "." + what;
-  const auto identity = IdentityOf(inputs_, options_, arm.spec);
+  const std::string name = part.arm + "." + part.measurement;
   std::optional<Json> stored;
   if (identity.ok()) {
     KV8_ASSIGN_OR_RETURN(stored, store_.Load(name, *identity));
@@ -131,7 +152,7 @@ Result<void> ArmRuns::Part(Arm& arm, const std::string& what, std::uint64_t toke
   }
   if (!found.ok()) {
     if (stored || found.error().code == Code::kCancelled) return found.error();
-    failures_.push_back({.arm = arm.name, .measurement = what, .error = found.error()});
+    failures_.push_back({.arm = part.arm, .measurement = part.measurement, .error = found.error()});
     engine_.reset();  // it may have failed for good
   } else {
     if (!stored) KV8_RETURN_IF_ERROR(store_.Save(name, *identity, ToJson(*found)));

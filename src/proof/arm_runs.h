@@ -10,6 +10,7 @@
 
 #include "kv8/engine.h"
 #include "kv8/error.h"
+#include "proof/attention.h"
 #include "proof/comparison.h"
 #include "proof/measurements.h"
 #include "proof/part_store.h"
@@ -37,6 +38,7 @@ class ArmRuns {
   const ArmResults& a() const { return a_.results; }
   const ArmResults& again() const { return again_.results; }
   const ArmResults& b() const { return b_.results; }
+  const std::optional<AttentionResult>& attention() const { return attention_; }
   const std::vector<ArmFailure>& failures() const { return failures_; }
   /// What an engine of this arm is made with.
   EngineOptions OptionsOf(const ArmSpec& arm) const;
@@ -50,9 +52,14 @@ class ArmRuns {
 
   Result<void> MeasureItems(Arm& arm);
   Result<void> MeasureSchedules(Arm& arm);
+  Result<void> MeasureBoth();
   Result<Engine*> EngineOf(const Arm& arm);
+  struct PartName {
+    std::string arm;
+    std::string measurement;
+  };
   template <class T, class MakeFn>
-  Result<void> Part(Arm& arm, const std::string& what, std::uint64_t tokens,
+  Result<void> Part(const PartName& name, const Result<Json>& identity, std::uint64_t tokens,
                     std::optional<T>& result, const MakeFn& make);
   Result<void> Tell() const;
 
@@ -66,6 +73,7 @@ class ArmRuns {
   std::unique_ptr<Engine> engine_;
   const ArmSpec* engine_of_ = nullptr;
   MeasuredCorpus corpus_;
+  std::optional<AttentionResult> attention_;
   std::vector<ArmFailure> failures_;
   std::uint64_t done_ = 0;
   std::uint64_t all_ = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proof/divergence.h"
+#include "proof/statistics.h"
 
 namespace kv8 {
 namespace {
@@ -17,10 +18,6 @@ std::int64_t BucketBegin(std::int64_t length) {
   std::int64_t end = kFirstBucket;
   while (end <= length) end *= 4;
   return end == kFirstBucket ? 0 : end / 4;
-}
-
-double Ratio(double part, double all) {
-  return all > 0 ? part / all : 0;
 }
 
 struct Agreement {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "base/json_fields.h"
+#include "proof/json_objects.h"
 #include "proof/measurements.h"
 
 namespace kv8 {
@@ -28,21 +28,6 @@ Result<std::vector<TokenId>> Ids(const JsonFields& fields, std::string_view key)
     ids.push_back(*id);
   }
   return ids;
-}
-
-/// Calls `read(fields, &item)` for each object of an array.
-template <class T, class Read>
-Result<std::vector<T>> Objects(const JsonFields& fields, std::string_view key, const Read& read) {
-  KV8_ASSIGN_OR_RETURN(const Json* const array, fields.Array(key));
-  std::vector<T> items;
-  for (const Json& value : *array) {
-    KV8_ASSIGN_OR_RETURN(const JsonFields item,
-                         JsonFields::Of(value, fields.where(), fields.PathOf(key)));
-    T read_item;
-    KV8_RETURN_IF_ERROR(read(item, &read_item));
-    items.push_back(std::move(read_item));
-  }
-  return items;
 }
 
 Json LossesJson(const CacheLosses& losses) {

@@ -15,13 +15,17 @@ Result<Overlap> FindOverlap(const CorpusFile& calibration,
   }
   Overlap overlap;
   std::set<std::string> categories;
-  for (const EvaluationItem& item : evaluation) {
-    ForEachShingle(item.ids, [&](std::uint64_t hash) {
-      ++overlap.shingles;
-      if (!known.contains(hash)) return;
-      ++overlap.shared;
-      categories.insert(item.category);
+  for (std::size_t i = 0; i < evaluation.size(); ++i) {
+    std::uint64_t all = 0;
+    std::uint64_t shared = 0;
+    ForEachShingle(evaluation[i].ids, [&](std::uint64_t hash) {
+      ++all;
+      shared += known.contains(hash) ? 1 : 0;
     });
+    overlap.shingles += all;
+    overlap.shared += shared;
+    if (shared > 0) categories.insert(evaluation[i].category);
+    if (shared == all) overlap.copies.push_back(i + 1);
   }
   overlap.categories.assign(categories.begin(), categories.end());
   return overlap;

@@ -24,6 +24,7 @@ struct Overlap {
   std::uint64_t shingles = 0;
   std::uint64_t shared = 0;
   std::vector<std::string> categories;  // of documents with a shared one, sorted
+  std::vector<std::size_t> copies;      // documents that have no other, from 1
 
   double share() const {
     return shingles == 0 ? 0 : static_cast<double>(shared) / static_cast<double>(shingles);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proof/attention_report.h"
 #include "proof/statistics.h"
 
 namespace kv8 {
@@ -76,6 +77,15 @@ Json ArmJson(const ArmRuns& runs, const ArmSpec& arm) {
   return json;
 }
 
+/// Of two E4M3 caches; empty for others and for scales that cannot be read.
+Json ScalesJson(const VerifyOptions& options, const RunInputs& inputs) {
+  if (options.a.dtype != KvDType::kE4M3 || options.b.dtype != KvDType::kE4M3) return {};
+  const auto a = ScalesOf(inputs, options, options.a);
+  const auto b = ScalesOf(inputs, options, options.b);
+  if (!a.ok() || !b.ok()) return {};
+  return ScaleRows(inputs.checkpoint->config(), *a, *b);
+}
+
 Json OverlapJson(const std::optional<Overlap>& overlap) {
   if (!overlap) return {};
   return {{"shingle_tokens", kShingleTokens},
@@ -97,6 +107,10 @@ Json List(const std::vector<T>& items, const ToJson& to_json) {
 Json ReportJson(const VerifyOptions& options, const RunInputs& inputs, const ArmRuns& runs,
                 double seconds) {
   Comparison found = Compare(inputs.items, runs.a(), runs.again(), runs.b(), options.seed);
+  if (runs.attention()) AddAttention(*runs.attention(), found);
+  if (Json scales = ScalesJson(options, inputs); !scales.empty()) {
+    found.diagnostics["scales"] = std::move(scales);
+  }
   const std::vector<GateResult> gates = CheckGates(inputs.gates, found.figures);
   const bool passed = runs.failures().empty() && std::ranges::all_of(gates, &GateResult::passed);
   return {{"kv8_verify", 1},

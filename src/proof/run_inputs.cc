@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
-#include "scalepack/kv_scales.h"
 #include "scalepack/lineage.h"
 
 namespace kv8 {
@@ -12,6 +13,7 @@ namespace {
 
 /// Changes when a measurement or its file changes its meaning.
 constexpr int kPartFormat = 1;
+constexpr std::size_t kNamedCopies = 10;
 
 WeightsHashOptions HashOptions(const EngineOptions& engine) {
   return {.recorded_only = engine.trust_weights,
@@ -31,6 +33,16 @@ Result<std::vector<Gate>> LoadGates(const VerifyOptions& options) {
 Result<Overlap> CheckOverlap(const VerifyOptions& options, const RunInputs& inputs) {
   KV8_ASSIGN_OR_RETURN(const CorpusFile file, IdentifyCorpusFile(*options.calibration_corpus));
   KV8_ASSIGN_OR_RETURN(Overlap overlap, FindOverlap(file, inputs.items, *inputs.tokenizer));
+  if (!overlap.copies.empty()) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format(
+            "stand whole in the calibration corpus too: documents {}",
+            fmt::join(std::span(overlap.copies)
+                          .first(std::min<std::size_t>(kNamedCopies, overlap.copies.size())),
+                      ", ")),
+        options.corpus.string(), "evaluate other texts than those of the calibration"};
+  }
   if (overlap.share() <= options.max_overlap) return overlap;
   return Error{Code::kInvalidArgument,
                fmt::format("{} of {} runs of {} tokens ({:.3f}%) stand in the calibration corpus "
@@ -72,14 +84,18 @@ Result<RunInputs> ReadInputs(const VerifyOptions& options) {
   return inputs;
 }
 
+Result<KvScales> ScalesOf(const RunInputs& inputs, const VerifyOptions& options,
+                          const ArmSpec& arm) {
+  const EngineOptions& engine = options.engine;
+  const LineageOptions lineage{.accept = engine.accept_lineage, .hash = HashOptions(engine)};
+  return LoadKvScales(*inputs.checkpoint, arm.scale_pack, engine.speculative_tokens > 0, lineage);
+}
+
 Result<Json> IdentityOf(const RunInputs& inputs, const VerifyOptions& options, const ArmSpec& arm) {
   const EngineOptions& engine = options.engine;
   Json scales;
   if (arm.dtype == KvDType::kE4M3) {
-    const LineageOptions lineage{.accept = engine.accept_lineage, .hash = HashOptions(engine)};
-    KV8_ASSIGN_OR_RETURN(
-        const KvScales loaded,
-        LoadKvScales(*inputs.checkpoint, arm.scale_pack, engine.speculative_tokens > 0, lineage));
+    KV8_ASSIGN_OR_RETURN(const KvScales loaded, ScalesOf(inputs, options, arm));
     scales = ScalesJson(loaded);
   }
   return Json{{"format", kPartFormat},

@@ -13,6 +13,7 @@
 #include "proof/gates.h"
 #include "proof/overlap.h"
 #include "proof/verify.h"
+#include "scalepack/kv_scales.h"
 #include "text/tokenizer.h"
 
 namespace kv8 {
@@ -29,6 +30,10 @@ struct RunInputs {
 
 /// Reads and checks everything that no arm can run without. Errors: see Verify.
 Result<RunInputs> ReadInputs(const VerifyOptions& options);
+
+/// Errors: those of LoadKvScales.
+Result<KvScales> ScalesOf(const RunInputs& inputs, const VerifyOptions& options,
+                          const ArmSpec& arm);
 
 /// Everything that a result of an arm depends on. Errors: those of LoadKvScales.
 Result<Json> IdentityOf(const RunInputs& inputs, const VerifyOptions& options, const ArmSpec& arm);

@@ -17,6 +17,11 @@ inline constexpr double kPower = 0.8;
 /// Fewest pairs that can show anything: with five, all to one side, chance alone gives 6%.
 inline constexpr std::uint64_t kFewestPairs = 6;
 
+/// part / all; 0 of nothing.
+constexpr double Ratio(double part, double all) {
+  return all > 0 ? part / all : 0;
+}
+
 /// Two-sided exact p value of McNemar's test: the chance that so unequal a split of the discordant
 /// pairs comes of fair coins. `lost`: right under A alone; `gained`: right under B alone. 1 without
 /// discordant pairs.

@@ -21,6 +21,9 @@ struct ArmSpec {
   std::optional<std::filesystem::path> scale_pack;  // only with kE4M3
 };
 
+/// Frames, such as declarations of tools, are less of a corpus than a text that is in it twice.
+inline constexpr double kDefaultOverlap = 0.01;
+
 struct VerifyOptions {
   /// What A and B share; its cache type and scales are ignored. Its length follows from the corpus.
   EngineOptions engine;
@@ -28,7 +31,7 @@ struct VerifyOptions {
   ArmSpec b;
   std::filesystem::path corpus;
   std::optional<std::filesystem::path> calibration_corpus;
-  double max_overlap = 0;                      // share of shingles that both corpora may have
+  double max_overlap = kDefaultOverlap;        // share of shingles that both corpora may have
   std::optional<std::filesystem::path> gates;  // DefaultGatesText without it
   std::filesystem::path output_dir;            // made when it does not exist
   std::uint64_t seed = 1;                      // of the bootstrap

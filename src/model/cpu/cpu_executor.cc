@@ -43,6 +43,7 @@ CpuExecutor::CpuExecutor(const Model& model, const ExecutorLimits& limits, const
       layout_(StateLayout::For(model_.spec, limits.with_draft)),
       trail_layout_(layout_.Recurrent()),
       drafts_(limits.drafts),
+      observer_(limits.observer),
       pool_(limits.threads),
       scratch_(PlanScratch(model_.spec, ops, limits), limits.threads),
       cache_(std::move(cache)),
@@ -130,6 +131,7 @@ std::span<const SequenceRows> CpuExecutor::Sequences(std::span<const SlotRows> i
 void CpuExecutor::Forward(std::span<const TokenId> ids, std::span<const SlotRows> items) {
   const Batch batch{ids, Sequences(items, true)};
   CpuContext context = Context();
+  context.observer = observer_;
   context.table_rows = table_rows_.get();
   if (table_rows_) table_rows_->Start(batch, pool_);
   CpuSteps steps(model_.spec, context, batch, Matrix(streams_.data(), std::ssize(ids), width_));

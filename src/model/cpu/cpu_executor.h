@@ -68,6 +68,7 @@ class CpuExecutor final : public Executor {
   const std::int64_t width_;  // S*H, of a row's residual streams
   const StateLayout layout_, trail_layout_;
   const int drafts_;
+  ForwardObserver* const observer_;
   ThreadPool pool_;
   ScratchMemory scratch_;
   KvCache cache_;

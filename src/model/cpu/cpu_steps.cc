@@ -237,6 +237,7 @@ Result<void> CpuSteps::Attend(const QsaLayerWeights& weights, const LayerSpec& l
   const Matrix core = w_.core.Cols(0, w_.query.cols);
   context_.ops.sparse_attention(context_.op_context, q, w_.query, gate, 2 * q.head_dim, slices,
                                 w_.selection, core);
+  if (context_.observer != nullptr) context_.observer->OnAttention(layer.number, core);
   Project(core, weights.out, w_.y);
   return {};
 }
