@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+
+#include "numeric/e4m3.h"
 
 namespace kv8 {
 namespace {
@@ -75,6 +78,25 @@ std::string BarPlot(const std::string& title, const std::vector<BarRow>& rows) {
                          y + kBarHeight - 2, NumberText(row.values[i]));
     }
     y += kRowGap;
+  }
+  return svg + "</svg>";
+}
+
+std::string CodePlot(const std::string& title, const std::vector<double>& counts) {
+  constexpr double kHeight = 80;
+  double most = 0;
+  for (const double count : counts) most = std::max(most, count);
+  const double width = kWidth / static_cast<double>(counts.size());
+  std::string svg = Open(title, kHeight + 14);
+  for (std::size_t code = 0; code < counts.size() && most > 0; ++code) {
+    const double height = counts[code] / most * kHeight;
+    svg += fmt::format(R"(<rect class="b" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/>)",
+                       width * static_cast<double>(code), kHeight - height, width * 0.8, height);
+  }
+  svg += fmt::format(R"(<line class="axis" x1="0" x2="{0}" y1="{1}" y2="{1}"/>)", kWidth, kHeight);
+  for (const int code : {0, 24, 56, 88, 120}) {
+    svg += fmt::format(R"(<text x="{:.1f}" y="{}">{}</text>)", width * code, kHeight + 11,
+                       NumberText(DecodeE4M3(static_cast<std::uint8_t>(code))));
   }
   return svg + "</svg>";
 }

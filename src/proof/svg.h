@@ -22,6 +22,10 @@ struct BarRow {
 /// Horizontal bars from 0, as inline SVG that fits the width it gets; each with its number.
 std::string BarPlot(const std::string& title, const std::vector<BarRow>& rows);
 
+/// Columns of how many values have each magnitude of an E4M3 code, from 0 to 448 (and NaN behind
+/// it), over an axis that names some of them.
+std::string CodePlot(const std::string& title, const std::vector<double>& counts);
+
 /// An interval, its middle, and 0.
 std::string IntervalPlot(double low, double middle, double high);
 
