@@ -133,7 +133,7 @@ if [[ -z $fast ]]; then
   fi
   step asan-build build fuzz fuzz/all "${address_programs[@]}" &&
     step asan run_programs "$(nproc)" fuzz '-Long*' "${address_programs[@]}" &&
-    step fuzz scripts/fuzz.sh 20
+    step fuzz scripts/fuzz.sh 10
   # Where threads meet. One process at a time: idle threads spin.
   step tsan-build build tsan base_test engine_test server_test &&
     step tsan run_programs 1 tsan '*' base_test server_test &&
