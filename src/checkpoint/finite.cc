@@ -11,24 +11,36 @@
 namespace kv8 {
 namespace {
 
+constexpr std::int64_t kBatch = 4096;
+
+template <class Bits>
+Bits Load(const std::byte* from, std::int64_t i) {
+  Bits bits;
+  std::memcpy(&bits, from + i * static_cast<std::int64_t>(sizeof(Bits)), sizeof(Bits));
+  return bits;
+}
+
+/// Of exactly kBatch elements; without an exit and with a known count the loop becomes vectors.
+template <class Bits>
+bool AnyNonFinite(const std::byte* from, Bits exponent) {
+  Bits bad = 0;
+  for (std::int64_t i = 0; i < kBatch; ++i) {
+    bad |= static_cast<Bits>((Load<Bits>(from, i) & exponent) == exponent);
+  }
+  return bad != 0;
+}
+
 /// An element is NaN or infinite exactly when all its exponent bits are set; of E4M3, which has no
 /// infinity, all bits but the sign.
 template <class Bits>
 std::int64_t FirstNonFinite(const TensorView& tensor, Bits exponent) {
-  constexpr std::int64_t kBatch = 4096;  // the inner loop has no exit, so that it vectorises
   const std::int64_t count = tensor.elements();
-  const auto load = [&](std::int64_t i) {
-    Bits bits;
-    std::memcpy(&bits, tensor.data + i * static_cast<std::int64_t>(sizeof(Bits)), sizeof(Bits));
-    return bits;
-  };
   for (std::int64_t begin = 0; begin < count; begin += kBatch) {
     const std::int64_t end = std::min(begin + kBatch, count);
-    std::uint32_t bad = 0;
-    for (std::int64_t i = begin; i < end; ++i) bad |= (load(i) & exponent) == exponent;
-    if (bad == 0) continue;
+    const std::byte* const from = tensor.data + begin * static_cast<std::int64_t>(sizeof(Bits));
+    if (end - begin == kBatch && !AnyNonFinite<Bits>(from, exponent)) continue;
     for (std::int64_t i = begin; i < end; ++i) {
-      if ((load(i) & exponent) == exponent) return i;
+      if ((Load<Bits>(tensor.data, i) & exponent) == exponent) return i;
     }
   }
   return -1;
