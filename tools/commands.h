@@ -5,6 +5,7 @@
 
 namespace kv8 {
 
+CommandRun SetUpBench(CLI::App& app);
 CommandRun SetUpCalibrate(CLI::App& app);
 CommandRun SetUpGenerate(CLI::App& app);
 CommandRun SetUpInspect(CLI::App& app);

@@ -178,7 +178,7 @@ Json KvCacheJson(const KvCacheInfo& info) {
                       {"flushed_k", layer.flushed_k},
                       {"flushed_v", layer.flushed_v}});
   }
-  return {{"dtype", KvDTypeName(info.dtype)},
+  return {{"dtype", Name(info.dtype)},
           {"page_tokens", info.page_tokens},
           {"bytes_per_token", info.bytes_per_token},
           {"pages", info.pages},
@@ -200,23 +200,6 @@ Json NgramTableJson(const NgramTableStatistics& table) {
           {"read_rows", table.read_rows}};
 }
 
-Json MemoryJson(const MemoryPlan& memory) {
-  return {{"pages", memory.pages},
-          {"kv", memory.kv},
-          {"index", memory.index},
-          {"draft_kv", memory.draft_kv},
-          {"draft_index", memory.draft_index},
-          {"states", memory.states},
-          {"rollback", memory.rollback},
-          {"activations", memory.activations},
-          {"scratch", memory.scratch},
-          {"weights", memory.weights},
-          {"tables", memory.tables},
-          {"snapshots", memory.snapshots},
-          {"preempted", memory.preempted},
-          {"total", memory.total()}};
-}
-
 std::string LossText(const KvCacheInfo& info) {
   const Loss loss = LossOf(info);
   return fmt::format("{} values clipped, {} stored as 0", loss.saturated, loss.flushed);
@@ -227,13 +210,6 @@ KvDType KvDTypeOf(const std::string& name) {
                                    [&name](const NamedDType& named) { return named.name == name; });
   assert(entry != kDTypes.end());
   return entry->dtype;
-}
-
-const char* KvDTypeName(KvDType dtype) {
-  for (const auto& entry : kDTypes) {
-    if (dtype == entry.dtype) return entry.name;
-  }
-  return "";
 }
 
 }  // namespace kv8

@@ -81,16 +81,10 @@ Json KvCacheJson(const KvCacheInfo& info);
 /// The `ngram_table` object of the output.
 Json NgramTableJson(const NgramTableStatistics& table);
 
-/// The `memory` object of the output: bytes by owner.
-Json MemoryJson(const MemoryPlan& memory);
-
 /// What the cache made of the values, for a summary: "0 values clipped, 12 stored as 0".
 std::string LossText(const KvCacheInfo& info);
 
 /// The type that a name on the command line stands for; it is one of them.
 KvDType KvDTypeOf(const std::string& name);
-
-/// The name of `dtype` on the command line and in JSON.
-const char* KvDTypeName(KvDType dtype);
 
 }  // namespace kv8

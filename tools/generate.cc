@@ -17,6 +17,7 @@
 #include "grammar/json_schema.h"
 #include "interrupt.h"
 #include "output.h"
+#include "plan/memory_json.h"
 #include "prompt.h"
 
 namespace kv8 {
@@ -78,7 +79,7 @@ std::string Summary(const Completion& completion, const KvCacheInfo& cache) {
       "{} prompt tokens at {:.0f}/s, {} tokens at {:.0f}/s, {} ({}; {} bytes per token, {})",
       completion.usage.prompt_tokens, timings.prefill_tokens_per_second,
       completion.usage.completion_tokens, timings.decode_tokens_per_second,
-      FinishReasonName(completion.choices[0].finish_reason), KvDTypeName(cache.dtype),
+      FinishReasonName(completion.choices[0].finish_reason), Name(cache.dtype),
       cache.bytes_per_token, LossText(cache));
 }
 

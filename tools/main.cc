@@ -42,6 +42,7 @@ constexpr std::initializer_list<Command> kCommands = {
     {"score", "What each token of a text costs under the model", SetUpScore},
     {"serve", "Answer OpenAI's HTTP requests", SetUpServe},
     {"verify", "What one K/V cache costs beside another, on the same texts", SetUpVerify},
+    {"bench", "How fast one configuration is, or two beside each other", SetUpBench},
     {"synth", "Write a checkpoint of any size and format", SetUpSynth},
 };
 

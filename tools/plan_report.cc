@@ -1,4 +1,5 @@
 #include "plan_report.h"
+#include "plan/memory_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -51,7 +52,7 @@ Json MisfitJson(const std::optional<Misfit>& misfit) {
 Json CacheJson(const CapacityPlan& cache) {
   Json stages = Json::array();
   for (const StagePlan& stage : cache.stages) stages.push_back(StageJson(stage));
-  return {{"kv_cache_dtype", KvDTypeName(cache.dtype)},
+  return {{"kv_cache_dtype", Name(cache.dtype)},
           {"fits", !cache.misfit},
           {"misfit", MisfitJson(cache.misfit)},
           {"pages", cache.pages},
@@ -61,7 +62,7 @@ Json CacheJson(const CapacityPlan& cache) {
 }
 
 Json VllmJson(const VllmComparison& row) {
-  return {{"kv_cache_dtype", KvDTypeName(row.dtype)},
+  return {{"kv_cache_dtype", Name(row.dtype)},
           {"pool_bytes", row.pool_bytes},
           {"block_tokens", row.pool.block_tokens},
           {"block_bytes", row.pool.block_bytes},
@@ -175,7 +176,7 @@ std::vector<Owner> Owners() {
 
 std::string StageText(const PlanReport& report, std::size_t stage) {
   std::vector<std::string> head;
-  for (const CapacityPlan& cache : report.caches) head.emplace_back(KvDTypeName(cache.dtype));
+  for (const CapacityPlan& cache : report.caches) head.emplace_back(Name(cache.dtype));
   const std::string name =
       report.stages.size() == 1 ? "memory of one rank" : fmt::format("rank of stage {}", stage);
   std::string out = Row(name, head);
@@ -203,7 +204,7 @@ std::string CapacityText(const PlanReport& report) {
     misfits += fmt::format(
         "  {}: {} bytes are needed in stage {}, {} are there; most go to {}: {}\n"
         "    try: {}\n",
-        KvDTypeName(cache.dtype), Digits(m.needed), m.stage, Digits(m.budget), m.largest,
+        Name(cache.dtype), Digits(m.needed), m.stage, Digits(m.budget), m.largest,
         Digits(m.largest_bytes), m.remedy);
   }
   return Row("tokens in the cache", tokens) + Row("sequences of full length", sequences) + misfits;
@@ -213,7 +214,7 @@ std::string VllmText(const PlanReport& report) {
   if (report.vllm.empty()) return "";
   std::vector<std::string> head, bytes, block, ids, tokens, own;
   for (const VllmComparison& row : report.vllm) {
-    head.emplace_back(KvDTypeName(row.dtype));
+    head.emplace_back(Name(row.dtype));
     bytes.push_back(Digits(row.pool_bytes));
     block.push_back(Digits(row.pool.block_tokens));
     ids.push_back(Digits(row.pool.blocks));

@@ -70,7 +70,7 @@ Result<void> ScoreText(const ScoreOptions& options) {
                   "perplexity       {:.3f}\n"
                   "seconds          {:.2f}\n"
                   "kv cache         {}, {} bytes per token, {}\n",
-                  ids.size(), mean, std::exp(mean), score.seconds, KvDTypeName(cache.dtype),
+                  ids.size(), mean, std::exp(mean), score.seconds, Name(cache.dtype),
                   cache.bytes_per_token, LossText(cache)));
 }
 

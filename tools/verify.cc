@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "arm_flags.h"
 #include "commands.h"
 #include "engine_flags.h"
 #include "hash_progress.h"
@@ -19,19 +20,10 @@ namespace {
 struct VerifyFlags {
   VerifyOptions verify;
   DeviceFlags device;
-  std::string a = "fp16";
-  std::string b = "fp8_e4m3";
-  std::filesystem::path scale_pack;
-  std::filesystem::path a_scale_pack;
+  ArmFlags arms{.b = "fp8_e4m3"};
   bool quiet = false;
   bool json = false;
 };
-
-ArmSpec ArmOf(const std::string& dtype, const std::filesystem::path& pack) {
-  ArmSpec arm{.dtype = KvDTypeOf(dtype), .scale_pack = {}};
-  if (arm.dtype == KvDType::kE4M3 && !pack.empty()) arm.scale_pack = pack;
-  return arm;
-}
 
 VerifyOptions OptionsOf(const VerifyFlags& flags) {
   VerifyOptions options = flags.verify;
@@ -39,8 +31,8 @@ VerifyOptions OptionsOf(const VerifyFlags& flags) {
   options.engine.backend = flags.device.backend;
   options.engine.threads = flags.device.threads;
   if (!flags.quiet) options.engine.hash_progress = ShowHashing();
-  options.a = ArmOf(flags.a, flags.a_scale_pack.empty() ? flags.scale_pack : flags.a_scale_pack);
-  options.b = ArmOf(flags.b, flags.scale_pack);
+  options.a = flags.arms.A();
+  options.b = flags.arms.B();
   return options;
 }
 
@@ -86,22 +78,6 @@ Result<void> RunVerify(const VerifyFlags& flags) {
                "read the report; a gate's limit stands in the file of --gates"};
 }
 
-void AddArmFlags(CLI::App& app, VerifyFlags& flags) {
-  const auto dtypes = OneOf({"fp16", "fp8_e4m3", "fp32", "fp8"});
-  app.add_option("--a", flags.a, "Element type of A's K/V cache")
-      ->check(dtypes)
-      ->capture_default_str();
-  app.add_option("--b", flags.b, "Element type of B's K/V cache")
-      ->check(dtypes)
-      ->capture_default_str();
-  app.add_option("--scale-pack", flags.scale_pack,
-                 "Scale pack of an E4M3 cache; default: the checkpoint's own scales")
-      ->check(NotEmpty());
-  app.add_option("--a-scale-pack", flags.a_scale_pack,
-                 "Scale pack of A alone, to compare two; default: that of --scale-pack")
-      ->check(NotEmpty());
-}
-
 void AddCorpusFlags(CLI::App& app, VerifyOptions& verify) {
   app.add_option("--corpus", verify.corpus,
                  R"(JSON Lines with {"text": ...}, and "answer", "depth", "tool" for questions)")
@@ -127,7 +103,7 @@ CommandRun SetUpVerify(CLI::App& app) {
       ->required()
       ->check(NotEmpty());
   AddOverlayFlag(app, verify.engine.overlays);
-  AddArmFlags(app, *flags);
+  AddArmFlags(app, flags->arms);
   AddCorpusFlags(app, verify);
   app.add_option("--output-dir", verify.output_dir,
                  "Directory for the report and finished measurements; the same command goes on "

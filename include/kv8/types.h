@@ -19,6 +19,19 @@ enum class KvDType {
   kFp32,  // for comparison with reference values
 };
 
+/// The name on the command line and in JSON.
+constexpr const char* Name(KvDType dtype) {
+  switch (dtype) {
+    case KvDType::kFp16:
+      return "fp16";
+    case KvDType::kE4M3:
+      return "fp8_e4m3";
+    case KvDType::kFp32:
+      return "fp32";
+  }
+  return "";
+}
+
 /// How the weights in use were compared with those that the scales were measured on.
 enum class WeightsBinding {
   kNone,     // no scales are in use

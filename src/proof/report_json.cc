@@ -53,21 +53,9 @@ Json FailureJson(const ArmFailure& failure) {
           {"remedy", failure.error.remedy}};
 }
 
-const char* DTypeName(KvDType dtype) {
-  switch (dtype) {
-    case KvDType::kFp16:
-      return "fp16";
-    case KvDType::kE4M3:
-      return "fp8_e4m3";
-    case KvDType::kFp32:
-      return "fp32";
-  }
-  return "";
-}
-
 /// What it is, and the memory that it takes; null for one that cannot be planned.
 Json ArmJson(const ArmRuns& runs, const ArmSpec& arm) {
-  Json json = {{"kv_cache_dtype", DTypeName(arm.dtype)},
+  Json json = {{"kv_cache_dtype", Name(arm.dtype)},
                {"scale_pack", arm.scale_pack ? Json(arm.scale_pack->string()) : Json()},
                {"bytes_per_token", Json()}};
   const auto plan = Engine::Plan(runs.OptionsOf(arm));

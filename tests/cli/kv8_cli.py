@@ -24,7 +24,7 @@ CORPUS = REPO / "examples" / "corpus" / "calibration.jsonl"
 
 COMMANDS = (
     ("plan", "inspect", "tokenize", "calibrate", "pack", "materialize")
-    + ("generate", "score", "serve", "verify", "synth")
+    + ("generate", "score", "serve", "verify", "bench", "synth")
 )
 QSA_LAYERS = (3, 7, 11)  # of MODEL
 

@@ -12,18 +12,6 @@
 namespace kv8 {
 namespace {
 
-constexpr std::string_view NameOf(KvDType dtype) {
-  switch (dtype) {
-    case KvDType::kFp16:
-      return "fp16";
-    case KvDType::kE4M3:
-      return "fp8_e4m3";
-    case KvDType::kFp32:
-      return "fp32";
-  }
-  return "";
-}
-
 void WriteCount(JsonWriter& json, std::string_view name, std::uint64_t count) {
   json.Key(name).Integer(static_cast<std::int64_t>(count));
 }
@@ -104,7 +92,7 @@ void WriteLayer(JsonWriter& json, const KvCacheInfo::Layer& layer, bool scaled) 
 
 void WriteCache(JsonWriter& json, const KvCacheInfo& kv) {
   const bool scaled = kv.dtype == KvDType::kE4M3;
-  json.Key("kv_cache").BeginObject().Key("dtype").String(NameOf(kv.dtype)).Key("scale_pack");
+  json.Key("kv_cache").BeginObject().Key("dtype").String(Name(kv.dtype)).Key("scale_pack");
   if (scaled) {
     json.String(kv.scale_pack_id);
   } else {

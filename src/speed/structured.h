@@ -1,0 +1,37 @@
+// Requests whose output must fit a JSON schema.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "kv8/constraint.h"
+#include "kv8/error.h"
+#include "speed/prompts.h"
+#include "speed/target.h"
+#include "text/tokenizer.h"
+
+namespace kv8 {
+
+struct StructuredTimes {
+  double tokens_per_second = 0;  // all requests, from the first to the last token
+  std::int64_t requests = 0;
+  std::int64_t valid = 0;  // outputs that are complete JSON
+  std::optional<double> acceptance;
+};
+
+/// The constraint of the workload: an object with a name, a number and a list. Errors: those of
+/// compiling it for the vocabulary.
+Result<std::shared_ptr<const TokenConstraint>> RecordConstraint(const Tokenizer& tokenizer);
+
+/// Most tokens of an output.
+inline constexpr std::int64_t kRecordTokens = 256;
+/// Tokens of each prompt.
+inline constexpr std::int64_t kRecordPrompt = 64;
+
+/// `sequences` requests at once. Errors: those of the target.
+Result<StructuredTimes> MeasureStructured(SpeedTarget& target, PromptSource& prompts,
+                                          const std::shared_ptr<const TokenConstraint>& constraint,
+                                          const Tokenizer& tokenizer, std::int64_t sequences);
+
+}  // namespace kv8
