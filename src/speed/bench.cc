@@ -138,7 +138,6 @@ Result<void> BenchRun::RunConversations() {
 }
 
 Result<void> BenchRun::RunStructured() {
-  KV8_ASSIGN_OR_RETURN(const auto constraint, RecordConstraint(tokenizer_));
   const std::int64_t most = std::ranges::max(options_.sequences);
   std::vector<EngineOptions> engines;
   for (const ArmSpec& arm : ArmsOf(options_)) {
@@ -152,7 +151,7 @@ Result<void> BenchRun::RunStructured() {
   KeepFacts(targets);
   for (const std::int64_t sequences : options_.sequences) {
     const auto measure = [&](SpeedTarget& target) {
-      return MeasureStructured(target, prompts_, constraint, tokenizer_, sequences);
+      return MeasureStructured(target, prompts_, tokenizer_, sequences);
     };
     KV8_ASSIGN_OR_RETURN(auto times, InTurn<StructuredTimes>(targets, measure));
     results_.structured.push_back({sequences, std::move(times)});

@@ -18,14 +18,22 @@ Result<std::unique_ptr<EngineTarget>> EngineTarget::Create(const EngineOptions& 
   return target;
 }
 
+Result<std::shared_ptr<const TokenConstraint>> EngineTarget::ConstraintOf(
+    const std::string& json_schema) {
+  if (!constraints_) constraints_ = std::make_unique<Constraints>(*options_.tokenizer);
+  return constraints_->OfJsonSchema(json_schema);
+}
+
 Result<RequestId> EngineTarget::Submit(const TimedRequest& timed, TimedOutput& output,
                                        const std::function<double()>& now,
                                        std::optional<Error>& error) {
   Request request;
   request.prompt = timed.prompt;
   request.max_tokens = timed.max_tokens;
-  request.constraint = timed.constraint;
-  request.ignore_eos = timed.constraint == nullptr;
+  if (!timed.json_schema.empty()) {
+    KV8_ASSIGN_OR_RETURN(request.constraint, ConstraintOf(timed.json_schema));
+  }
+  request.ignore_eos = timed.json_schema.empty();
   const auto on_token = [&output, now](const TokenEvent& event) {
     output.ids.push_back(event.token);
     output.token_seconds.push_back(now());

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "grammar/constraints.h"
 
 namespace kv8 {
 namespace {
@@ -37,18 +36,13 @@ bool IsCompleteJson(const TimedOutput& output, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Result<std::shared_ptr<const TokenConstraint>> RecordConstraint(const Tokenizer& tokenizer) {
-  return Constraints(tokenizer).OfJsonSchema(kSchema);
-}
-
 Result<StructuredTimes> MeasureStructured(SpeedTarget& target, PromptSource& prompts,
-                                          const std::shared_ptr<const TokenConstraint>& constraint,
                                           const Tokenizer& tokenizer, std::int64_t sequences) {
   std::vector<TimedRequest> requests(static_cast<std::size_t>(sequences));
   for (TimedRequest& request : requests) {
     request = {.prompt = prompts.Next(kRecordPrompt),
                .max_tokens = kRecordTokens,
-               .constraint = constraint};
+               .json_schema = std::string(kSchema)};
   }
   const auto never = [](auto) { return false; };
   KV8_ASSIGN_OR_RETURN(const auto outputs, target.Run(requests, never));

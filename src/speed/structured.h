@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 
-#include "kv8/constraint.h"
 #include "kv8/error.h"
 #include "speed/prompts.h"
 #include "speed/target.h"
@@ -20,18 +18,14 @@ struct StructuredTimes {
   std::optional<double> acceptance;
 };
 
-/// The constraint of the workload: an object with a name, a number and a list. Errors: those of
-/// compiling it for the vocabulary.
-Result<std::shared_ptr<const TokenConstraint>> RecordConstraint(const Tokenizer& tokenizer);
-
 /// Most tokens of an output.
 inline constexpr std::int64_t kRecordTokens = 256;
 /// Tokens of each prompt.
 inline constexpr std::int64_t kRecordPrompt = 64;
 
-/// `sequences` requests at once. Errors: those of the target.
+/// `sequences` requests at once, each for an object with a name, a number, a kind and a truth.
+/// Errors: those of the target.
 Result<StructuredTimes> MeasureStructured(SpeedTarget& target, PromptSource& prompts,
-                                          const std::shared_ptr<const TokenConstraint>& constraint,
                                           const Tokenizer& tokenizer, std::int64_t sequences);
 
 }  // namespace kv8

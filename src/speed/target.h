@@ -4,23 +4,21 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
-#include "kv8/constraint.h"
 #include "kv8/error.h"
 #include "kv8/request.h"
 
 namespace kv8 {
 
-/// A request of a workload. Greedy, and no stop id ends it, unless a constraint does.
+/// A request of a workload. Greedy, and no stop id ends it, unless it has a schema.
 struct TimedRequest {
   std::vector<TokenId> prompt;
   std::int64_t max_tokens = 0;
-  std::shared_ptr<const TokenConstraint> constraint;
+  std::string json_schema;  // of the output; empty: any output
 };
 
 /// What came back; times are seconds since all requests were sent.
