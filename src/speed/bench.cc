@@ -19,12 +19,8 @@ constexpr std::int64_t kSnapshots = 64;  // states of prompts kept for conversat
 
 class BenchRun {
  public:
-  BenchRun(const BenchOptions& options, const BenchProgress& progress, PromptSource prompts,
-           const Tokenizer& tokenizer)
-      : options_(options),
-        progress_(progress),
-        prompts_(std::move(prompts)),
-        tokenizer_(tokenizer) {}
+  BenchRun(const BenchOptions& options, const BenchProgress& progress, PromptSource prompts)
+      : options_(options), progress_(progress), prompts_(std::move(prompts)) {}
 
   Result<BenchResults> Run();
 
@@ -43,7 +39,6 @@ class BenchRun {
   const BenchOptions& options_;
   const BenchProgress& progress_;
   PromptSource prompts_;
-  const Tokenizer& tokenizer_;
   BenchResults results_;
   std::uint64_t done_ = 0;
   std::uint64_t all_ = 0;
@@ -151,7 +146,7 @@ Result<void> BenchRun::RunStructured() {
   KeepFacts(targets);
   for (const std::int64_t sequences : options_.sequences) {
     const auto measure = [&](SpeedTarget& target) {
-      return MeasureStructured(target, prompts_, tokenizer_, sequences);
+      return MeasureStructured(target, prompts_, sequences);
     };
     KV8_ASSIGN_OR_RETURN(auto times, InTurn<StructuredTimes>(targets, measure));
     results_.structured.push_back({sequences, std::move(times)});
@@ -186,7 +181,7 @@ Result<Json> Bench(const BenchOptions& options, const BenchProgress& progress) {
   KV8_ASSIGN_OR_RETURN(
       PromptSource prompts,
       Prompts(options, *tokenizer, static_cast<std::int64_t>(tokenizer->vocab_size())));
-  BenchRun run(shared, progress, std::move(prompts), *tokenizer);
+  BenchRun run(shared, progress, std::move(prompts));
   KV8_ASSIGN_OR_RETURN(const BenchResults results, run.Run());
   return BenchReport(options, results);
 }

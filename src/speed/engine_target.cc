@@ -34,6 +34,7 @@ Result<RequestId> EngineTarget::Submit(const TimedRequest& timed, TimedOutput& o
     KV8_ASSIGN_OR_RETURN(request.constraint, ConstraintOf(timed.json_schema));
   }
   request.ignore_eos = timed.json_schema.empty();
+  request.text = !timed.json_schema.empty();
   const auto on_token = [&output, now](const TokenEvent& event) {
     output.ids.push_back(event.token);
     output.token_seconds.push_back(now());
@@ -41,6 +42,7 @@ Result<RequestId> EngineTarget::Submit(const TimedRequest& timed, TimedOutput& o
   };
   const auto on_done = [&output, &error](Completion completion) {
     if (completion.error) error = std::move(completion.error);
+    output.text = std::move(completion.choices[0].text);
     output.cached_tokens = completion.usage.cached_tokens;
     output.speculation = std::move(completion.speculation);
   };

@@ -7,7 +7,6 @@
 #include "kv8/error.h"
 #include "speed/prompts.h"
 #include "speed/target.h"
-#include "text/tokenizer.h"
 
 namespace kv8 {
 
@@ -26,6 +25,6 @@ inline constexpr std::int64_t kRecordPrompt = 64;
 /// `sequences` requests at once, each for an object with a name, a number, a kind and a truth.
 /// Errors: those of the target.
 Result<StructuredTimes> MeasureStructured(SpeedTarget& target, PromptSource& prompts,
-                                          const Tokenizer& tokenizer, std::int64_t sequences);
+                                          std::int64_t sequences);
 
 }  // namespace kv8

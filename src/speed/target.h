@@ -23,8 +23,9 @@ struct TimedRequest {
 
 /// What came back; times are seconds since all requests were sent.
 struct TimedOutput {
-  std::vector<TokenId> ids;
-  std::vector<double> token_seconds;  // one per id
+  std::vector<TokenId> ids;           // without a schema
+  std::string text;                   // of requests with a schema
+  std::vector<double> token_seconds;  // one per token
   std::int64_t cached_tokens = 0;     // of the prompt, supplied by a prefix hit
   SpeculationStats speculation;
 };
