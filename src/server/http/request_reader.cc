@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/last_chunk.h"
+
 namespace kv8 {
 namespace {
 
@@ -56,13 +58,6 @@ struct GrowingBody {
     value_type& body_;
   };
 };
-
-/// Whether `bytes` are less than "0", CRLF, CRLF, and could become that: the parser counts on
-/// seeing all of it once it has met the last chunk.
-bool BeginsLastChunk(std::string_view bytes) {
-  constexpr std::size_t kShortestEnd = 5;
-  return bytes.starts_with('0') && bytes.size() < kShortestEnd;
-}
 
 /// What RFC 9112 asks to be skipped before a request.
 std::size_t LeadingLineBreaks(std::string_view bytes) {
