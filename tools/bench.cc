@@ -28,6 +28,8 @@ struct BenchFlags {
   DeviceFlags device;
   std::vector<std::string> workloads = {"matrix"};
   std::string memory;
+  std::vector<std::string> servers;
+  std::string served_model_name;
   std::filesystem::path output_dir;
   bool quiet = false;
   bool json = false;
@@ -48,6 +50,9 @@ BenchOptions OptionsOf(const BenchFlags& flags) {
   options.matrix = flags.Runs("matrix");
   options.converse = flags.Runs("conversations");
   options.structured = flags.Runs("structured");
+  for (const std::string& url : flags.servers) {
+    options.servers.push_back({.url = url, .model = flags.served_model_name});
+  }
   if (!flags.memory.empty()) options.memory = ParseBytes(flags.memory).value();
   return options;
 }
@@ -111,9 +116,10 @@ void AddWorkloadFlags(CLI::App& app, BenchFlags& flags) {
                  "JSON Lines with {\"text\": ...} that prompts are made of; default: random ids, "
                  "whose drafts are accepted less often than a text's")
       ->check(NotEmpty());
-  app.add_option("--seed", bench.seed, "Of the prompts")
-      ->check(WholeNumberWithin(0, UINT64_MAX))
-      ->capture_default_str();
+  app.add_option("--seed", bench.seed,
+                 "Of the prompts; default: 1, and another each time for servers, which may "
+                 "remember what they were asked")
+      ->check(WholeNumberWithin(0, UINT64_MAX));
 }
 
 void AddBenchEngineFlags(CLI::App& app, BenchFlags& flags) {
@@ -142,10 +148,28 @@ void AddBenchEngineFlags(CLI::App& app, BenchFlags& flags) {
   AddLineageFlags(app, engine.accept_lineage, engine.trust_weights);
 }
 
+void AddServerFlags(CLI::App& app, BenchFlags& flags) {
+  auto* const server =
+      app.add_option("--server", flags.servers,
+                     "URL of an OpenAI-compatible server to measure in place of an engine, such as "
+                     "http://127.0.0.1:8000; a second one is B; --model is then the directory of "
+                     "the served model's tokenizer.json")
+          ->allow_extra_args(false)
+          ->expected(1, 2)
+          ->check(NotEmpty());
+  app.add_option("--served-model-name", flags.served_model_name,
+                 "The model to ask the servers for; default: the first that each lists")
+      ->needs(server);
+  app.add_option("--api-key", flags.bench.api_key,
+                 "Sent to the servers as a bearer token; prefer the environment's KV8_API_KEY")
+      ->envname("KV8_API_KEY");
+}
+
 }  // namespace
 
 CommandRun SetUpBench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
+  AddServerFlags(app, *flags);
   AddBenchEngineFlags(app, *flags);
   AddWorkloadFlags(app, *flags);
   app.add_option("--output-dir", flags->output_dir, "Directory for bench.json and bench.html")

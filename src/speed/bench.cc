@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <random>
 #include <utility>
 
 #include "base/checked.h"
@@ -10,6 +11,7 @@
 #include "speed/comparability.h"
 #include "speed/engine_target.h"
 #include "speed/report.h"
+#include "speed/server_target.h"
 #include "speed/structured.h"
 
 namespace kv8 {
@@ -19,15 +21,24 @@ constexpr std::int64_t kSnapshots = 64;  // states of prompts kept for conversat
 
 class BenchRun {
  public:
-  BenchRun(const BenchOptions& options, const BenchProgress& progress, PromptSource prompts)
-      : options_(options), progress_(progress), prompts_(std::move(prompts)) {}
+  BenchRun(const BenchOptions& options, const BenchProgress& progress, PromptSource prompts,
+           std::shared_ptr<const Tokenizer> tokenizer)
+      : options_(options),
+        progress_(progress),
+        prompts_(std::move(prompts)),
+        tokenizer_(std::move(tokenizer)) {}
 
   Result<BenchResults> Run();
 
  private:
-  using Targets = std::vector<std::unique_ptr<EngineTarget>>;
+  using Targets = std::vector<std::unique_ptr<SpeedTarget>>;
 
+  /// The servers, or else these engines.
   Result<Targets> Open(const std::vector<EngineOptions>& engines);
+  std::size_t Arms() const { return EngineArms().size() + options_.servers.size(); }
+  std::vector<ArmSpec> EngineArms() const {
+    return options_.servers.empty() ? ArmsOf(options_) : std::vector<ArmSpec>();
+  }
   Result<void> Tell(std::uint64_t runs);
   Result<void> RunMatrix();
   Result<void> RunConversations();
@@ -39,6 +50,7 @@ class BenchRun {
   const BenchOptions& options_;
   const BenchProgress& progress_;
   PromptSource prompts_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   BenchResults results_;
   std::uint64_t done_ = 0;
   std::uint64_t all_ = 0;
@@ -52,6 +64,13 @@ Result<void> BenchRun::Tell(std::uint64_t runs) {
 
 Result<BenchRun::Targets> BenchRun::Open(const std::vector<EngineOptions>& engines) {
   Targets targets;
+  for (const ServedArm& server : options_.servers) {
+    KV8_ASSIGN_OR_RETURN(
+        auto target, ServerTarget::Create(server.url, server.model, {.api_key = options_.api_key},
+                                          prompts_.name(), tokenizer_));
+    targets.push_back(std::move(target));
+  }
+  if (!targets.empty()) return targets;
   for (const EngineOptions& engine : engines) {
     KV8_ASSIGN_OR_RETURN(auto target, EngineTarget::Create(engine, prompts_.name(), [this] {
                            return progress_(done_, all_);
@@ -101,7 +120,7 @@ Result<void> BenchRun::RunMatrix() {
   KV8_ASSIGN_OR_RETURN(PlannedCells planned, PlanCells(options_));
   results_.skipped = std::move(planned.skipped);
   const std::uint64_t rounds = static_cast<std::uint64_t>(options_.repeats) + 1;
-  all_ += planned.cells.size() * rounds * planned.engines.size();
+  all_ += planned.cells.size() * rounds * Arms();
   KV8_ASSIGN_OR_RETURN(Targets targets, Open(planned.engines));
   KeepFacts(targets);
   for (const Cell& cell : planned.cells) {
@@ -116,11 +135,11 @@ Result<void> BenchRun::RunMatrix() {
 
 Result<void> BenchRun::RunConversations() {
   std::vector<EngineOptions> engines;
-  for (const ArmSpec& arm : ArmsOf(options_)) {
+  for (const ArmSpec& arm : EngineArms()) {
     KV8_ASSIGN_OR_RETURN(EngineOptions engine, ForConversations(options_, arm));
     engines.push_back(std::move(engine));
   }
-  all_ += engines.size();
+  all_ += Arms();
   KV8_ASSIGN_OR_RETURN(const Targets targets, Open(engines));
   KeepFacts(targets);
   for (const auto& target : targets) {
@@ -135,13 +154,13 @@ Result<void> BenchRun::RunConversations() {
 Result<void> BenchRun::RunStructured() {
   const std::int64_t most = std::ranges::max(options_.sequences);
   std::vector<EngineOptions> engines;
-  for (const ArmSpec& arm : ArmsOf(options_)) {
+  for (const ArmSpec& arm : EngineArms()) {
     EngineOptions& engine = engines.emplace_back(OptionsOf(options_, arm));
     engine.max_model_len = kRecordPrompt + kRecordTokens;
     engine.max_num_seqs = static_cast<int>(most);
   }
   const std::uint64_t rounds = static_cast<std::uint64_t>(options_.repeats) + 1;
-  all_ += options_.sequences.size() * rounds * engines.size();
+  all_ += options_.sequences.size() * rounds * Arms();
   KV8_ASSIGN_OR_RETURN(Targets targets, Open(engines));
   KeepFacts(targets);
   for (const std::int64_t sequences : options_.sequences) {
@@ -165,10 +184,16 @@ Result<BenchResults> BenchRun::Run() {
   return std::move(results_);
 }
 
+std::uint64_t SeedOf(const BenchOptions& options) {
+  if (options.seed) return *options.seed;
+  return options.servers.empty() ? 1 : std::random_device()();
+}
+
 Result<PromptSource> Prompts(const BenchOptions& options, const Tokenizer& tokenizer,
                              std::int64_t vocab) {
-  if (!options.corpus) return PromptSource::Random(vocab, options.seed);
-  return PromptSource::OfCorpus(*options.corpus, tokenizer, vocab, options.seed);
+  const std::uint64_t seed = SeedOf(options);
+  if (!options.corpus) return PromptSource::Random(vocab, seed);
+  return PromptSource::OfCorpus(*options.corpus, tokenizer, vocab, seed);
 }
 
 }  // namespace
@@ -181,7 +206,7 @@ Result<Json> Bench(const BenchOptions& options, const BenchProgress& progress) {
   KV8_ASSIGN_OR_RETURN(
       PromptSource prompts,
       Prompts(options, *tokenizer, static_cast<std::int64_t>(tokenizer->vocab_size())));
-  BenchRun run(shared, progress, std::move(prompts));
+  BenchRun run(shared, progress, std::move(prompts), tokenizer);
   KV8_ASSIGN_OR_RETURN(const BenchResults results, run.Run());
   return BenchReport(options, results);
 }

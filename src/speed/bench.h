@@ -16,11 +16,20 @@
 
 namespace kv8 {
 
+/// A server that is measured in place of an engine.
+struct ServedArm {
+  std::string url;
+  std::string model;  // as in /v1/models; empty: the first there
+};
+
 struct BenchOptions {
   /// What A and B share; its cache type, scales, lengths and sequences follow from the rest.
   EngineOptions engine;
   ArmSpec a;
   std::optional<ArmSpec> b;
+  /// One or two: then no engine is made, and `engine.model` is the directory of the tokenizer.
+  std::vector<ServedArm> servers;
+  std::string api_key;  // of the servers
   std::vector<std::int64_t> contexts = {512, 2048};
   std::vector<std::int64_t> sequences = {1, 4};
   std::int64_t output = 64;  // tokens that are timed, of each sequence
@@ -30,7 +39,8 @@ struct BenchOptions {
   bool converse = false;
   bool structured = false;
   std::optional<std::filesystem::path> corpus;  // where prompts come from; random ids without it
-  std::uint64_t seed = 1;
+  /// Of the prompts; absent: 1, and for servers another each time, as a server may remember.
+  std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> memory;  // that all engines may take; absent: the device's
 };
 

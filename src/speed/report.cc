@@ -125,7 +125,7 @@ Json StructuredJson(const BenchResults& results) {
   return rows;
 }
 
-Json ArmJson(const ArmSpec& arm, const BenchResults::Arm& found) {
+Json EngineArmJson(const ArmSpec& arm, const BenchResults::Arm& found) {
   Json json = found.facts;
   json["kv_cache_dtype"] = Name(arm.dtype);
   json["scale_pack"] = arm.scale_pack ? Json(arm.scale_pack->string()) : Json();
@@ -146,7 +146,9 @@ Json BenchReport(const BenchOptions& options, const BenchResults& results) {
                  {"comparable", Json()}};
   const std::vector<ArmSpec> arms = ArmsOf(options);
   for (std::size_t arm = 0; arm < results.arms.size(); ++arm) {
-    report["arms"][kArmNames[arm]] = ArmJson(arms[arm], results.arms[arm]);
+    report["arms"][kArmNames[arm]] = options.servers.empty()
+                                         ? EngineArmJson(arms[arm], results.arms[arm])
+                                         : results.arms[arm].facts;
   }
   bool comparable = false;
   if (results.arms.size() == 2) {

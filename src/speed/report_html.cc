@@ -58,6 +58,7 @@ std::string SpreadTable(const Json& rows, const char* spread, const std::string&
 }
 
 std::string MemoryTable(const Json& report) {
+  if (!report["arms"]["a"].contains("memory")) return "";
   Json rows = Json::array();
   for (const auto& [owner, bytes] : report["arms"]["a"]["memory"].items()) {
     Json row = {{"owner", owner}, {"a", bytes}};
@@ -70,6 +71,7 @@ std::string MemoryTable(const Json& report) {
 }
 
 std::string RouteTable(const Json& report) {
+  if (!report["arms"]["a"].contains("routes")) return "";
   Json rows = Json::array();
   for (const auto& [op, code] : report["arms"]["a"]["routes"].items()) {
     Json row = {{"op", op}, {"a", code}};
@@ -81,12 +83,16 @@ std::string RouteTable(const Json& report) {
   return HtmlSection("Routes", "the code that ran each op", HtmlTable(rows, keys));
 }
 
+/// The cache's type, or the server.
+std::string ArmName(const Json& arm) {
+  return HtmlText(arm.contains("server") ? arm["server"] : arm["kv_cache_dtype"]);
+}
+
 std::string Head(const Json& report) {
   std::string html = fmt::format("<h1>kv8 bench</h1><p><span class=\"key a\">A: {}</span>",
-                                 HtmlText(report["arms"]["a"]["kv_cache_dtype"]));
+                                 ArmName(report["arms"]["a"]));
   if (report["arms"].contains("b")) {
-    html += fmt::format(" &nbsp; <span class=\"key b\">B: {}</span>",
-                        HtmlText(report["arms"]["b"]["kv_cache_dtype"]));
+    html += fmt::format(" &nbsp; <span class=\"key b\">B: {}</span>", ArmName(report["arms"]["b"]));
   }
   html += fmt::format("</p><p class=\"dim\">{}; prompts: {}; {} repeats after one to warm up</p>",
                       HtmlText(report["model"]), HtmlText(report["prompts"]),

@@ -130,7 +130,7 @@ class DocsTest(Kv8TestCase):
         lines = [(word, line) for word, line in command_lines(text) if word in RUN]
         if not any("materialize" in line for _, line in lines):
             (self.dir / "model-e4m3").symlink_to(calibrated().view)
-        port = self.start_server() if any(word == "curl" for word, _ in lines) else None
+        port = self.start_server() if any("127.0.0.1:8000" in line for _, line in lines) else None
         return [self.shell(line, port) for _, line in lines]
 
     def test_the_lines_of_readme_and_guides_run_as_they_stand(self):
