@@ -10,6 +10,7 @@
 #include "kv8/error.h"
 #include "scalepack/lineage.h"
 #include "scalepack/scale_names.h"
+#include "scalepack/scale_rule.h"
 
 namespace kv8 {
 
@@ -32,6 +33,7 @@ struct ScaleManifest {
   std::string artifact_id;
   std::string repo_id;  // the base checkpoint's name; for people
   Lineage base;
+  ScaleRule rule;  // how the scales follow from what was measured
   ManifestScaleFile target;
   std::optional<ManifestScaleFile> draft;  // kv8's own key; absent in packs by other tools
   std::vector<ManifestTensor> tensors;     // target, then draft; empty when the pack has no list
@@ -39,7 +41,7 @@ struct ScaleManifest {
 
 /// Errors: kCorrupt, naming file and key: wrong type, missing key, unknown schema version, a file
 /// name that leaves the pack or that something else owns, a tensor listed twice, a scale that is
-/// not the one its max_abs gives.
+/// not the one its max_abs gives, or larger where the rule may give less.
 Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where);
 
 Json ManifestToJson(const ScaleManifest& manifest);

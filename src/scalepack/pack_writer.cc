@@ -88,8 +88,14 @@ Result<ManifestTensor> TensorFor(const CalibrationReport& report, const ScaleSlo
   if (layer == nullptr) return ReportError(Code::kNotFound, "the report lacks this tensor", name);
   const SideStatistics& side = slot.side == KvSide::kKey ? layer->k : layer->v;
   KV8_RETURN_IF_ERROR(CheckUsable(side, name));
-  ManifestTensor tensor{slot, ScaleForMaxAbs(side.max_abs), side.max_abs, Json::object()};
-  const Json entry = SideToJson(side);
+  ManifestTensor tensor{slot, ScaleFor(side, report.rule), side.max_abs, Json::object()};
+  if (tensor.scale == 0) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("\"{}\" gives no scale: it lies among the zeros", Describe(report.rule)), name,
+        "use a higher percentile"};
+  }
+  const Json entry = SideToJson(side, report.rule);
   for (const std::string_view key : kSummaryKeys) tensor.summary[std::string(key)] = entry.at(key);
   return tensor;
 }
@@ -165,7 +171,8 @@ Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& c
     KV8_ASSIGN_OR_RETURN(manifest.repo_id, NameOfDirectory(checkpoint.dir()));
   }
   manifest.base = report.base;
-  ScaleFile target{.scales = {}, .metadata = TargetMetadata()};
+  manifest.rule = report.rule;
+  ScaleFile target{.scales = {}, .metadata = TargetMetadata(report.rule)};
   KV8_RETURN_IF_ERROR(
       AddScales(report, checkpoint, TargetSlots(checkpoint), &manifest.tensors, &target));
   manifest.target = Describe(target, kTargetScaleFile, &pack.files[std::string(kTargetScaleFile)]);

@@ -30,9 +30,10 @@ Result<void> CheckMarker(const ScaleFile& scales, std::string_view key, std::str
 
 }  // namespace
 
-std::map<std::string, std::string, std::less<>> TargetMetadata() {
+std::map<std::string, std::string, std::less<>> TargetMetadata(const ScaleRule& rule) {
   return {{"format", "pt"},
-          {std::string(kContractKey), std::string(kContractText)},
+          {std::string(kContractKey),
+           fmt::format("e4m3fn(x/scale); scale={}/448", ClipLimitName(rule))},
           {std::string(kNegativeControlKey), "false"}};
 }
 
