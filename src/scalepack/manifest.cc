@@ -14,6 +14,7 @@ namespace kv8 {
 namespace {
 
 constexpr int kManifestSchema = 1;
+constexpr std::string_view kImportedKey = "imported_sha256";
 constexpr std::uint64_t kMaxLayerId = 1'000'000;
 
 Result<std::vector<std::string>> ReadNames(const JsonFields& file) {
@@ -146,6 +147,9 @@ Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where) {
   }
   KV8_RETURN_IF_ERROR(ReadLineage(base, &manifest.base));
   KV8_ASSIGN_OR_RETURN(manifest.rule, ReadScaleRule(root));
+  if (root.Has(kImportedKey)) {
+    KV8_ASSIGN_OR_RETURN(manifest.imported_sha256, root.Sha256(kImportedKey));
+  }
   KV8_RETURN_IF_ERROR(ReadScaleFiles(root, &manifest));
   KV8_RETURN_IF_ERROR(ReadTensors(root, "tensors", /*draft=*/false, &manifest));
   KV8_RETURN_IF_ERROR(ReadTensors(root, "draft_tensors", /*draft=*/true, &manifest));
@@ -158,13 +162,14 @@ Json ManifestToJson(const ScaleManifest& manifest) {
       {"artifact_id", manifest.artifact_id},
       {"scale_contract", fmt::format("stored = e4m3fn(x / scale), saturating; scale = {} / 448 "
                                      "rounded up to FP32; real = stored * scale",
-                                     ClipLimitName(manifest.rule))},
+                                     manifest.limit_name())},
       {"loader_contract", "one FP32 scalar per QSA layer and side; every one required"},
       {"base_checkpoint",
        {{"repo_id", manifest.repo_id}, {"index_sha256", manifest.base.index_sha256}}},
       {"scale_file", ScaleFileToJson(manifest.target)}};
   WriteLineage(manifest.base, &json["base_checkpoint"]);
   WriteScaleRule(manifest.rule, &json);
+  if (!manifest.imported_sha256.empty()) json[std::string(kImportedKey)] = manifest.imported_sha256;
   if (manifest.draft) json["draft_scale_file"] = ScaleFileToJson(*manifest.draft);
   for (const ManifestTensor& tensor : manifest.tensors) {
     json[tensor.slot.draft ? "draft_tensors" : "tensors"].push_back(TensorToJson(tensor));

@@ -34,9 +34,16 @@ struct ScaleManifest {
   std::string repo_id;  // the base checkpoint's name; for people
   Lineage base;
   ScaleRule rule;  // how the scales follow from what was measured
+  /// Of the file that the scales were taken from; empty for scales that kv8 measured.
+  std::string imported_sha256;
   ManifestScaleFile target;
   std::optional<ManifestScaleFile> draft;  // kv8's own key; absent in packs by other tools
   std::vector<ManifestTensor> tensors;     // target, then draft; empty when the pack has no list
+
+  /// What 448 x scale stands for, in the text of contracts.
+  std::string_view limit_name() const {
+    return imported_sha256.empty() ? ClipLimitName(rule) : "clip_limit";
+  }
 };
 
 /// Errors: kCorrupt, naming file and key: wrong type, missing key, unknown schema version, a file

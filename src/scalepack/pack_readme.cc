@@ -42,7 +42,13 @@ constexpr std::string_view kMaxText =
     R"(Each scale is the largest magnitude that calibration saw, divided by 448 and rounded
 up to FP32, so nothing that calibration saw is clipped.)";
 
-std::string RuleText(const ScaleRule& rule) {
+constexpr std::string_view kImportedText =
+    R"(The scales were taken from another tool's file; how they were measured, and on
+which weights, is not known here.)";
+
+std::string RuleText(const ScaleManifest& manifest) {
+  const ScaleRule& rule = manifest.rule;
+  if (!manifest.imported_sha256.empty()) return std::string(kImportedText);
   if (rule == ScaleRule{}) return std::string(kMaxText);
   return fmt::format(
       "Each scale is a clip limit, divided by 448 and rounded up to FP32; the limit\nfollows from "
@@ -54,8 +60,9 @@ std::string ScaleTable(const ScaleManifest& manifest) {
   std::string table = "| layer | side | largest value seen | scale |\n|---|---|---|---|\n";
   for (const ManifestTensor& tensor : manifest.tensors) {
     const std::string layer = tensor.slot.draft ? "draft" : fmt::to_string(tensor.slot.layer);
-    table += fmt::format("| {} | {} | {} | {} |\n", layer, Name(tensor.slot.side),
-                         tensor.max_abs.value_or(0.0f), tensor.scale);
+    table +=
+        fmt::format("| {} | {} | {} | {} |\n", layer, Name(tensor.slot.side),
+                    tensor.max_abs ? fmt::to_string(*tensor.max_abs) : "unknown", tensor.scale);
   }
   return table;
 }
@@ -71,7 +78,7 @@ std::string PackReadme(const ScaleManifest& manifest) {
             "speculative decoding.";
   return fmt::format(
       kText, fmt::arg("id", manifest.artifact_id), fmt::arg("repo", manifest.repo_id),
-      fmt::arg("draft", draft), fmt::arg("rule", RuleText(manifest.rule)),
+      fmt::arg("draft", draft), fmt::arg("rule", RuleText(manifest)),
       fmt::arg("index", manifest.base.index_sha256), fmt::arg("table", ScaleTable(manifest)));
 }
 

@@ -24,7 +24,8 @@ struct ScaleFile {
 };
 
 /// A production target shard's metadata: format, contract, negative_control = false.
-std::map<std::string, std::string, std::less<>> TargetMetadata(const ScaleRule& rule = {});
+std::map<std::string, std::string, std::less<>> TargetMetadata(
+    std::string_view limit_name = ClipLimitName({}));
 /// A calibrated draft shard's metadata.
 std::map<std::string, std::string, std::less<>> DraftMetadata();
 
