@@ -18,6 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::string_view Name(CalibrationPass pass) {
+  if (pass == CalibrationPass::kHeldOut) return "held out";
   return pass == CalibrationPass::kRanges ? "ranges" : "saturation";
 }
 
@@ -34,7 +35,9 @@ Result<Json> IdentityOf(const CalibrationInputs& inputs, const CalibrationOption
   KV8_ASSIGN_OR_RETURN(const std::string tokenizer, Sha256File(dir / "tokenizer.json"));
   Json corpus = Json::array();
   for (const CorpusFile& file : files) corpus.push_back(file.sha256);
-  return Json{{"config_sha256", config},
+  return Json{{"scale_rule", Describe(options.rule)},
+              {"held_out_percent", options.held_out_percent},
+              {"config_sha256", config},
               {"tokenizer_sha256", tokenizer},
               {"index_sha256", report.base.index_sha256},
               {"kv_weights_sha256", report.base.kv_weights_sha256},
@@ -65,20 +68,32 @@ Result<void> CheckOptions(const CalibrationInputs& inputs, const CalibrationOpti
                  inputs.model.checkpoint().dir().string(),
                  "use the checkpoint's own tokenizer.json"};
   }
+  KV8_RETURN_IF_ERROR(CheckScaleRule(options.rule, "scale rule"));
   return CheckReportOutput(options.output);
+}
+
+/// Of `layers`, with nothing seen.
+std::vector<LayerStatistics> Unseen(const std::vector<LayerStatistics>& layers) {
+  std::vector<LayerStatistics> unseen;
+  for (const LayerStatistics& layer : layers) unseen.push_back({.layer = layer.layer});
+  return unseen;
 }
 
 Result<CalibrationReport> EmptyReport(const CalibrationInputs& inputs,
                                       const std::vector<CorpusFile>& files,
-                                      const WeightsHashOptions& hash) {
+                                      const CalibrationOptions& options) {
   const Checkpoint& checkpoint = inputs.model.checkpoint();
   CalibrationReport report;
-  KV8_ASSIGN_OR_RETURN(report.base, LineageOf(checkpoint, hash));
+  KV8_ASSIGN_OR_RETURN(report.base, LineageOf(checkpoint, options.hash));
   report.layer_prefix = checkpoint.layer_prefix();
   report.target_layers = checkpoint.config().layer_count();
   for (const CorpusFile& file : files) report.corpus_sha256.push_back(file.sha256);
   for (int i = 0; i < inputs.model.model().spec.KvLayers(/*with_draft=*/true); ++i) {
     report.layers.push_back({.layer = inputs.model.model().spec.LayerOfKv(i)});
+  }
+  report.rule = options.rule;
+  if (options.held_out_percent > 0) {
+    report.held_out = HeldOut{options.held_out_percent, {.layers = Unseen(report.layers)}};
   }
   return report;
 }
@@ -87,10 +102,11 @@ Result<CalibrationReport> EmptyReport(const CalibrationInputs& inputs,
 Result<void> CheckScalable(const CalibrationReport& report) {
   for (const LayerStatistics& layer : report.layers) {
     for (const SideStatistics* side : {&layer.k, &layer.v}) {
-      if (side->max_abs > 0) continue;
+      if (ScaleFor(*side, report.rule) > 0) continue;
       const std::string_view why =
-          side->count == 0 ? "saw no value (the draft head needs documents of 2 tokens or more)"
-                           : "was zero everywhere";
+          side->count == 0     ? "saw no value (the draft head needs documents of 2 tokens or more)"
+          : side->max_abs == 0 ? "was zero everywhere"
+                               : "is zero up to the percentile";
       return Error{Code::kInvalidArgument,
                    fmt::format("layer {} {} {}, so it has no scale", layer.layer,
                                side == &layer.k ? "K" : "V", why),
@@ -117,7 +133,7 @@ class Run {
     if (inputs_.device == DeviceKind::kCuda) {
       KV8_ASSIGN_OR_RETURN(device_, Device::Open());
     }
-    KV8_ASSIGN_OR_RETURN(state_.report, EmptyReport(inputs_, files_, options_.hash));
+    KV8_ASSIGN_OR_RETURN(state_.report, EmptyReport(inputs_, files_, options_));
     KV8_ASSIGN_OR_RETURN(identity_, IdentityOf(inputs_, options_, files_, state_.report));
     if (!options_.restart) {
       KV8_ASSIGN_OR_RETURN(auto saved, LoadPartial(PartialPath(options_.output), identity_));
@@ -125,16 +141,23 @@ class Run {
     }
     TokenSource whole(files_, inputs_.tokenizer, model_.spec.vocab, Limits());
     KV8_ASSIGN_OR_RETURN(totals_, ScanCorpus(std::move(whole)));
+    KV8_RETURN_IF_ERROR(CheckHeldOut());
     state_.report.partial_corpus = totals_.left_out;
     return Save();
   }
 
   Result<CalibrationReport> Finish() {
     if (state_.pass == CalibrationPass::kRanges) {
-      KV8_RETURN_IF_ERROR(MeasureRanges());
-      state_.pass = CalibrationPass::kSaturation;
-      state_.position = {};
-      KV8_RETURN_IF_ERROR(Save());
+      KV8_RETURN_IF_ERROR(MeasureRanges(state_.report));
+      auto scalable = CheckScalable(state_.report);
+      if (!scalable.ok()) RemovePartial();  // to go on would end here again
+      KV8_RETURN_IF_ERROR(scalable);
+      KV8_RETURN_IF_ERROR(Begin(CalibrationPass::kHeldOut));
+    }
+    if (state_.pass == CalibrationPass::kHeldOut) {
+      auto& held_out = state_.report.held_out;
+      if (held_out) KV8_RETURN_IF_ERROR(MeasureRanges(held_out->measured));
+      KV8_RETURN_IF_ERROR(Begin(CalibrationPass::kSaturation));
     }
     if (SaturationTokens() > 0) KV8_RETURN_IF_ERROR(MeasureSaturation());
     KV8_RETURN_IF_ERROR(WriteReport(options_.output, state_.report));
@@ -148,7 +171,23 @@ class Run {
     limits.document_tokens = options_.truncate.value_or(model_.spec.max_positions);
     limits.truncate = options_.truncate.has_value();
     if (options_.max_tokens) limits.total_tokens = *options_.max_tokens;
+    limits.held_out_percent = options_.held_out_percent;
     return limits;
+  }
+
+  Result<void> CheckHeldOut() const {
+    const std::uint64_t held_out = totals_.held_out_documents;
+    if (options_.held_out_percent == 0 || (held_out > 0 && held_out < totals_.documents)) return {};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("of {} documents, {}% by their hash are {}", totals_.documents,
+                             options_.held_out_percent, held_out),
+                 "calibration corpus", "use a larger corpus, or another percentage"};
+  }
+
+  Result<void> Begin(CalibrationPass pass) {
+    state_.pass = pass;
+    state_.position = {};
+    return Save();
   }
 
   std::uint64_t SaturationTokens() const {
@@ -175,32 +214,34 @@ class Run {
     return DocumentRunner::Create(inputs_.device, model_, {pass, corpus}, dtype, std::move(limits));
   }
 
-  Result<void> MeasureRanges() {
+  /// Of the documents of the state's pass.
+  Result<void> MeasureRanges(MeasuredDocuments& measured) {
     const bool on_cpu = inputs_.device == DeviceKind::kCpu;
     KV8_ASSIGN_OR_RETURN(DocumentRunner runner, MakeRunner(on_cpu ? KvDType::kFp32 : KvDType::kFp16,
                                                            totals_, {.observe_kv = true}));
-    std::vector<LayerStatistics>& layers = state_.report.layers;
-    std::vector<HeadMagnitudes> heads(layers.size() * 2 *
+    std::vector<HeadMagnitudes> heads(measured.layers.size() * 2 *
                                       static_cast<std::size_t>(model_.spec.qsa.kv_heads));
-    const auto ended = [&](const MeasuredDocument& measured) {
-      const TokenDocument& document = measured.document;
-      return AddDocument(measured.max_bits,
-                         {document.category, document.where, document.ids.size()}, state_.report);
+    const auto ended = [&](const MeasuredDocument& run) {
+      const TokenDocument& document = run.document;
+      return AddDocument(run.max_bits, {document.category, document.where, document.ids.size()},
+                         model_.spec.layer_count(), measured);
     };
     const auto collect = [&] {
       runner.executor().TakeKvMagnitudes(heads);
-      AddMagnitudes(heads, layers);
+      AddMagnitudes(heads, measured.layers);
     };
-    KV8_RETURN_IF_ERROR(RunDocuments(runner, Limits(), totals_.tokens, ended, collect));
-    auto scalable = CheckScalable(state_.report);
-    if (!scalable.ok()) RemovePartial();  // to go on would end here again
-    return scalable;
+    TokenLimits limits = Limits();
+    limits.part = state_.pass == CalibrationPass::kHeldOut ? CorpusPart::kHeldOut
+                  : state_.report.held_out                 ? CorpusPart::kFitted
+                                                           : CorpusPart::kAll;
+    return RunDocuments(runner, limits, totals_.tokens, ended, collect);
   }
 
   Result<void> MeasureSaturation() {
     std::vector<StoreScales> scales;
     for (const LayerStatistics& layer : state_.report.layers) {
-      scales.push_back({ScaleForMaxAbs(layer.k.max_abs), ScaleForMaxAbs(layer.v.max_abs)});
+      const ScaleRule& rule = options_.rule;
+      scales.push_back({ScaleFor(layer.k, rule), ScaleFor(layer.v, rule)});
     }
     CorpusTotals corpus = totals_;
     corpus.tokens = SaturationTokens();
@@ -260,7 +301,10 @@ class Run {
       if (pass.tokens == 0) break;
       for (const MeasuredDocument& measured : pass.ended) {
         KV8_RETURN_IF_ERROR(ended(measured));
-        state_.position = measured.document.end;
+        const SourcePosition& end = measured.document.end;
+        // With what was passed over before it, which needs no pass of the model.
+        done += end.tokens - state_.position.tokens - measured.document.ids.size();
+        state_.position = end;
       }
       done += static_cast<std::uint64_t>(pass.tokens);
       if (!tell()) return Cancelled();
@@ -314,7 +358,8 @@ Result<CalibrationReport> Calibrate(const CalibrationInputs& inputs,
 }
 
 Result<CalibrationReport> MergeReportFiles(const std::vector<std::filesystem::path>& reports,
-                                           const std::filesystem::path& output) {
+                                           const std::filesystem::path& output,
+                                           const std::optional<ScaleRule>& rule) {
   KV8_RETURN_IF_ERROR(CheckReportOutput(output));
   std::vector<CalibrationReport> inputs;
   for (const std::filesystem::path& path : reports) {
@@ -322,6 +367,11 @@ Result<CalibrationReport> MergeReportFiles(const std::vector<std::filesystem::pa
     inputs.push_back(std::move(report));
   }
   KV8_ASSIGN_OR_RETURN(CalibrationReport merged, MergeReports(inputs));
+  if (rule && *rule != merged.rule) {
+    KV8_RETURN_IF_ERROR(CheckScaleRule(*rule, "scale rule"));
+    ApplyRule(*rule, &merged);
+    KV8_RETURN_IF_ERROR(CheckScalable(merged));
+  }
   KV8_RETURN_IF_ERROR(WriteReport(output, merged));
   return merged;
 }

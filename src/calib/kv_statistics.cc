@@ -28,25 +28,25 @@ std::uint32_t Most(std::span<const std::uint32_t> max_bits) {
 }  // namespace
 
 Result<void> AddDocument(std::span<const std::uint32_t> max_bits, const CountedDocument& document,
-                         CalibrationReport& report) {
+                         int target_layers, MeasuredDocuments& measured) {
   std::string bad;
-  ForEachSide(max_bits, report.layers, [&](int layer, char name, auto heads, auto&) {
+  ForEachSide(max_bits, measured.layers, [&](int layer, char name, auto heads, auto&) {
     if (bad.empty() && Most(heads) >= kInfinityBits) bad = fmt::format("layer {} {}", layer, name);
   });
   if (!bad.empty()) {
     return Error{Code::kCorrupt, bad + " has values that are not finite", document.where,
                  "check the weights with `kv8 inspect --check-finite`"};
   }
-  ForEachSide(max_bits, report.layers, [&](int layer, char, auto heads, SideStatistics& side) {
+  ForEachSide(max_bits, measured.layers, [&](int layer, char, auto heads, SideStatistics& side) {
     // The draft layer sees one row less, so of a document of one token none.
-    if (document.tokens == 1 && layer == report.target_layers) return;
+    if (document.tokens == 1 && layer == target_layers) return;
     const auto max_abs = std::bit_cast<float>(Most(heads));
     side.max_abs = std::max(side.max_abs, max_abs);
     float& shard = side.shard_max_abs[document.category];
     shard = std::max(shard, max_abs);
   });
-  report.documents += 1;
-  report.tokens += document.tokens;
+  measured.documents += 1;
+  measured.tokens += document.tokens;
   return {};
 }
 

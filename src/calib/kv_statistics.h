@@ -20,10 +20,10 @@ struct CountedDocument {
 };
 
 /// Adds a document and its maxima `max_bits` [layers, 2, kv heads], K before V, bits of FP32.
-/// Errors: kCorrupt, naming layer, side and document, for a value that was not finite; then nothing
-/// is added.
+/// The layer after the last of `target_layers` is the draft's. Errors: kCorrupt, naming layer, side
+/// and document, for a value that was not finite; then nothing is added.
 Result<void> AddDocument(std::span<const std::uint32_t> max_bits, const CountedDocument& document,
-                         CalibrationReport& report);
+                         int target_layers, MeasuredDocuments& measured);
 
 /// Adds the counts `heads` [layers.size(), 2, kv heads] of any number of finite documents.
 void AddMagnitudes(std::span<const HeadMagnitudes> heads, std::vector<LayerStatistics>& layers);

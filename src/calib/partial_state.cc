@@ -11,7 +11,7 @@
 namespace kv8 {
 namespace {
 
-constexpr std::string_view kFormat = "kv8 calibration in progress, version 1";
+constexpr std::string_view kFormat = "kv8 calibration in progress, version 2";
 constexpr std::uint64_t kMaxPartialBytes = 256ull << 20;
 constexpr std::string_view kRestartRemedy =
     "repeat the command that began it to go on, or pass --restart to begin again";
@@ -33,7 +33,7 @@ Json PositionToJson(const PartialState& state) {
 }
 
 Result<void> ReadPosition(const JsonFields& fields, PartialState* state) {
-  KV8_ASSIGN_OR_RETURN(const std::uint64_t pass, fields.Count("pass", 1));
+  KV8_ASSIGN_OR_RETURN(const std::uint64_t pass, fields.Count("pass", 2));
   state->pass = static_cast<CalibrationPass>(pass);
   SourcePosition& position = state->position;
   KV8_ASSIGN_OR_RETURN(position.corpus.file, fields.Count("file"));

@@ -12,7 +12,7 @@
 namespace kv8 {
 
 /// The passes over the corpus, in order.
-enum class CalibrationPass { kRanges = 0, kSaturation = 1 };
+enum class CalibrationPass { kRanges = 0, kHeldOut = 1, kSaturation = 2 };
 
 /// Statistics so far and where to go on; always between two documents.
 struct PartialState {

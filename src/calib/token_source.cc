@@ -3,9 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "base/sha256.h"
+
 namespace kv8 {
+namespace {
+
+bool IsHeldOut(const std::vector<TokenId>& ids, int percent) {
+  if (percent == 0) return false;
+  Sha256 hash;
+  hash.Update(std::as_bytes(std::span(ids)));
+  std::uint64_t first = 0;
+  for (const char digit : hash.FinishHex().substr(0, 8)) {
+    first = first * 16 + static_cast<std::uint64_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+  }
+  return first % 100 < static_cast<std::uint64_t>(percent);
+}
+
+}  // namespace
 
 TokenSource::TokenSource(std::vector<CorpusFile> files, const Tokenizer& tokenizer, int vocab,
                          const TokenLimits& limits, const SourcePosition& from)
@@ -16,6 +33,16 @@ TokenSource::TokenSource(std::vector<CorpusFile> files, const Tokenizer& tokeniz
       position_(from) {}
 
 Result<std::optional<TokenDocument>> TokenSource::Next() {
+  for (;;) {
+    KV8_ASSIGN_OR_RETURN(auto document, NextOfAny());
+    if (!document || limits_.part == CorpusPart::kAll ||
+        document->held_out == (limits_.part == CorpusPart::kHeldOut)) {
+      return document;
+    }
+  }
+}
+
+Result<std::optional<TokenDocument>> TokenSource::NextOfAny() {
   auto next = reader_.Next();
   if (!next.ok()) return std::move(next).error();
   if (!next->has_value()) return std::optional<TokenDocument>();
@@ -26,6 +53,7 @@ Result<std::optional<TokenDocument>> TokenSource::Next() {
   CorpusDocument& document = **next;
   TokenDocument out{.category = document.category, .ids = {}, .where = reader_.Where(), .end = {}};
   KV8_ASSIGN_OR_RETURN(out.ids, TokensOf(std::move(document)));
+  out.held_out = IsHeldOut(out.ids, limits_.held_out_percent);
   KV8_RETURN_IF_ERROR(CutToLimits(out.ids));
   position_.corpus = reader_.position();
   position_.documents += 1;
@@ -71,6 +99,7 @@ Result<CorpusTotals> ScanCorpus(TokenSource source) {
     KV8_ASSIGN_OR_RETURN(const auto document, source.Next());
     if (!document) break;
     totals.longest = std::max<std::uint64_t>(totals.longest, document->ids.size());
+    totals.held_out_documents += document->held_out ? 1 : 0;
   }
   totals.documents = source.position().documents;
   totals.tokens = source.position().tokens;

@@ -13,14 +13,21 @@
 
 namespace kv8 {
 
+/// Which documents of a corpus.
+enum class CorpusPart { kAll, kFitted, kHeldOut };
+
 /// How much of a corpus is used.
 struct TokenLimits {
   std::int64_t document_tokens = 0;  // longest document, at least 1
   bool truncate = false;             // cut longer ones instead of refusing them
   std::uint64_t total_tokens = std::numeric_limits<std::uint64_t>::max();
+  /// Documents are held out by the hash of all their tokens, so that a document and its copies are
+  /// on the same side whatever the order of the corpus and the limits above.
+  int held_out_percent = 0;
+  CorpusPart part = CorpusPart::kAll;  // the others are read and passed over
 };
 
-/// How far a pass has come; always between two documents.
+/// How far a pass has come, with what it passed over; always between two documents.
 struct SourcePosition {
   CorpusPosition corpus;
   std::uint64_t documents = 0;
@@ -30,8 +37,9 @@ struct SourcePosition {
 struct TokenDocument {
   std::string category;
   std::vector<TokenId> ids;  // at least one
-  std::string where;         // "FILE:LINE", for messages
-  SourcePosition end;        // behind it
+  bool held_out = false;
+  std::string where;   // "FILE:LINE", for messages
+  SourcePosition end;  // behind it
 };
 
 /// Text is used as it is: no special tokens are added, those inside of it are recognised.
@@ -52,6 +60,7 @@ class TokenSource {
   bool left_out() const { return left_out_; }
 
  private:
+  Result<std::optional<TokenDocument>> NextOfAny();
   Result<std::vector<TokenId>> TokensOf(CorpusDocument document) const;
   Result<void> CutToLimits(std::vector<TokenId>& ids);
 
@@ -68,6 +77,7 @@ struct CorpusTotals {
   std::uint64_t documents = 0;
   std::uint64_t tokens = 0;
   std::uint64_t longest = 0;  // tokens of the longest document
+  std::uint64_t held_out_documents = 0;
   bool left_out = false;
 };
 

@@ -29,6 +29,10 @@ struct LogHistogram {
   }
   /// Upper edge of a bin, as a magnitude.
   static double UpperEdge(int bin) { return std::exp2(kLog2Min + (bin + 1) / kBinsPerOctave); }
+  /// Geometric middle of a bin. In FP32, so that C libraries agree on it.
+  static float Middle(int bin) {
+    return static_cast<float>(std::exp2(kLog2Min + (bin + 0.5) / kBinsPerOctave));
+  }
 
   std::array<std::uint64_t, kBins> bins{};
 };

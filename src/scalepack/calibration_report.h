@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "kv8/error.h"
 #include "numeric/log_histogram.h"
 #include "scalepack/lineage.h"
+#include "scalepack/scale_rule.h"
 
 namespace kv8 {
 
@@ -39,23 +41,38 @@ struct LayerStatistics {
   SideStatistics v;
 };
 
-/// What was measured on which checkpoint with which corpus.
-struct CalibrationReport {
+/// What a pass over documents gave.
+struct MeasuredDocuments {
+  std::uint64_t documents = 0;
+  std::uint64_t tokens = 0;
+  std::vector<LayerStatistics> layers;  // ascending id
+};
+
+inline constexpr int kMaxHeldOutPercent = 99;
+
+/// Documents that no scale was fitted to, which tell what scales do to other texts.
+struct HeldOut {
+  int percent = 0;             // of all documents, by their hash; 1 to kMaxHeldOutPercent
+  MeasuredDocuments measured;  // ranges only; the same layers as the report
+};
+
+/// What was measured on which checkpoint with which corpus. Its own counts are of the documents
+/// that the scales follow from.
+struct CalibrationReport : MeasuredDocuments {
   Lineage base;              // the checkpoint's
   std::string layer_prefix;  // checkpoint spelling, e.g. "model.language_model.layers."
   int target_layers = 0;     // layers of the target model; the draft layer's id
   std::vector<std::string> corpus_sha256;  // one per corpus file
-  std::uint64_t documents = 0;
-  std::uint64_t tokens = 0;
-  bool partial_corpus = false;          // a limit left documents, or parts of them, out
-  std::vector<LayerStatistics> layers;  // ascending id
+  bool partial_corpus = false;             // a limit left documents, or parts of them, out
+  ScaleRule rule;                          // how scales follow from the measured values
+  std::optional<HeldOut> held_out;
 };
 
 /// Smallest FP32 scale with 448 * scale >= max_abs, evaluated exactly; no margin. One exception:
 /// max_abs = 448 gives the FP32 number above 1, because a scale of exactly 1 is the mark of an
 /// uncalibrated cache and is refused wherever scales are read. `max_abs` must be finite and
-/// positive.
-float ScaleForMaxAbs(float max_abs);
+/// positive, and at most kMaxMargin times the largest FP32 number.
+float ScaleForMaxAbs(double max_abs);
 
 /// Upper edge of the histogram bin that holds the value of rank ceil(q * finite_count), zeros
 /// first.
@@ -63,7 +80,7 @@ double PercentileUpperBound(const SideStatistics& side, double q);
 
 /// One side's entry as it stands in a report. A side that saw only zeros has scale 0, which no pack
 /// takes.
-Json SideToJson(const SideStatistics& side);
+Json SideToJson(const SideStatistics& side, const ScaleRule& rule);
 
 /// Public report keys follow the systems in use; see docs/spec/scale-pack.md.
 Json ReportToJson(const CalibrationReport& report);
@@ -74,8 +91,13 @@ Result<CalibrationReport> ReadReport(const std::filesystem::path& path);
 
 /// Adds counts and takes maxima; order and grouping do not matter. Percentiles and scales follow
 /// from the merged counts and maxima exactly. A saturation count stays exact while the scale it was
-/// measured against stays; else it becomes an upper bound. Errors: kInvalidArgument for an empty
-/// list, kMismatch when checkpoint or layers differ, kResourceExhausted when a count overflows.
+/// measured against stays; else it becomes an upper bound. Under another rule than the maximum's, a
+/// merge may move a scale either way, so it forgets the saturation counts. Errors: kInvalidArgument
+/// for an empty list, kMismatch when checkpoint, layers, rule or held-out share differ,
+/// kResourceExhausted when a count overflows.
 Result<CalibrationReport> MergeReports(const std::vector<CalibrationReport>& reports);
+
+/// Lets the scales follow by another rule, and forgets what was counted against the old ones.
+void ApplyRule(const ScaleRule& rule, CalibrationReport* report);
 
 }  // namespace kv8

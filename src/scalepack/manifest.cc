@@ -14,6 +14,7 @@ namespace kv8 {
 namespace {
 
 constexpr int kManifestSchema = 1;
+constexpr std::string_view kImportedKey = "imported_sha256";
 constexpr std::uint64_t kMaxLayerId = 1'000'000;
 
 Result<std::vector<std::string>> ReadNames(const JsonFields& file) {
@@ -80,7 +81,7 @@ Result<KvSide> ReadSide(const JsonFields& entry) {
   return entry.Bad("kind", "must be \"k\" or \"v\"");
 }
 
-Result<ManifestTensor> ReadTensor(const JsonFields& entry, bool draft) {
+Result<ManifestTensor> ReadTensor(const JsonFields& entry, const ScaleRule& rule, bool draft) {
   ManifestTensor tensor;
   KV8_ASSIGN_OR_RETURN(const std::uint64_t layer, entry.Count("layer", kMaxLayerId));
   KV8_ASSIGN_OR_RETURN(const KvSide side, ReadSide(entry));
@@ -88,10 +89,11 @@ Result<ManifestTensor> ReadTensor(const JsonFields& entry, bool draft) {
   KV8_ASSIGN_OR_RETURN(tensor.scale, ReadFloat(entry, "scale"));
   if (!entry.Has("max_abs")) return tensor;
   KV8_ASSIGN_OR_RETURN(tensor.max_abs, ReadFloat(entry, "max_abs"));
-  const float expected = ScaleForMaxAbs(*tensor.max_abs);
-  if (tensor.scale != expected) {
-    return entry.Bad("scale", fmt::format("is {}; \"max_abs\" = {} gives {}", tensor.scale,
-                                          *tensor.max_abs, expected));
+  const float most = ScaleForMaxAbs(static_cast<double>(*tensor.max_abs) * rule.margin);
+  const bool exact = rule.method == ScaleMethod::kMax;
+  if (exact ? tensor.scale != most : tensor.scale > most) {
+    return entry.Bad("scale", fmt::format("is {}; \"max_abs\" = {} gives {}{}", tensor.scale,
+                                          *tensor.max_abs, exact ? "" : "at most ", most));
   }
   return tensor;
 }
@@ -105,7 +107,7 @@ Result<void> ReadTensors(const JsonFields& root, std::string_view key, bool draf
   for (std::size_t i = 0; i < list->size(); ++i) {
     KV8_ASSIGN_OR_RETURN(const JsonFields entry,
                          JsonFields::Of((*list)[i], root.where(), fmt::format("{}[{}]", key, i)));
-    KV8_ASSIGN_OR_RETURN(ManifestTensor tensor, ReadTensor(entry, draft));
+    KV8_ASSIGN_OR_RETURN(ManifestTensor tensor, ReadTensor(entry, manifest->rule, draft));
     if (!seen.insert(tensor.slot).second) return entry.Bad("layer", "and kind are listed twice");
     manifest->tensors.push_back(std::move(tensor));
   }
@@ -144,6 +146,10 @@ Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where) {
     KV8_ASSIGN_OR_RETURN(manifest.repo_id, base.String("repo_id"));
   }
   KV8_RETURN_IF_ERROR(ReadLineage(base, &manifest.base));
+  KV8_ASSIGN_OR_RETURN(manifest.rule, ReadScaleRule(root));
+  if (root.Has(kImportedKey)) {
+    KV8_ASSIGN_OR_RETURN(manifest.imported_sha256, root.Sha256(kImportedKey));
+  }
   KV8_RETURN_IF_ERROR(ReadScaleFiles(root, &manifest));
   KV8_RETURN_IF_ERROR(ReadTensors(root, "tensors", /*draft=*/false, &manifest));
   KV8_RETURN_IF_ERROR(ReadTensors(root, "draft_tensors", /*draft=*/true, &manifest));
@@ -151,16 +157,19 @@ Result<ScaleManifest> ParseManifest(const Json& json, std::string_view where) {
 }
 
 Json ManifestToJson(const ScaleManifest& manifest) {
-  Json json = {{"schema_version", kManifestSchema},
-               {"artifact_id", manifest.artifact_id},
-               {"scale_contract",
-                "stored = e4m3fn(x / scale), saturating; scale = max_abs / 448 "
-                "rounded up to FP32; real = stored * scale"},
-               {"loader_contract", "one FP32 scalar per QSA layer and side; every one required"},
-               {"base_checkpoint",
-                {{"repo_id", manifest.repo_id}, {"index_sha256", manifest.base.index_sha256}}},
-               {"scale_file", ScaleFileToJson(manifest.target)}};
+  Json json = {
+      {"schema_version", kManifestSchema},
+      {"artifact_id", manifest.artifact_id},
+      {"scale_contract", fmt::format("stored = e4m3fn(x / scale), saturating; scale = {} / 448 "
+                                     "rounded up to FP32; real = stored * scale",
+                                     manifest.limit_name())},
+      {"loader_contract", "one FP32 scalar per QSA layer and side; every one required"},
+      {"base_checkpoint",
+       {{"repo_id", manifest.repo_id}, {"index_sha256", manifest.base.index_sha256}}},
+      {"scale_file", ScaleFileToJson(manifest.target)}};
   WriteLineage(manifest.base, &json["base_checkpoint"]);
+  WriteScaleRule(manifest.rule, &json);
+  if (!manifest.imported_sha256.empty()) json[std::string(kImportedKey)] = manifest.imported_sha256;
   if (manifest.draft) json["draft_scale_file"] = ScaleFileToJson(*manifest.draft);
   for (const ManifestTensor& tensor : manifest.tensors) {
     json[tensor.slot.draft ? "draft_tensors" : "tensors"].push_back(TensorToJson(tensor));

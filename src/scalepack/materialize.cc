@@ -99,6 +99,7 @@ Result<std::string> BuildProvenance(const MaterializeRequest& request, const Pla
   KV8_ASSIGN_OR_RETURN(out.base,
                        LineageOf(base, request.lineage.hash, view.summary.lineage.weights_sha256));
   out.accepted_lineage = view.summary.lineage.accepted;
+  out.rule = pack.manifest.rule;
   out.manifest_sha256 = pack.manifest_sha256;
   out.merged_index_sha256 = view.summary.merged_index_sha256;
   out.target = {Sha256Hex(view.shards[0].bytes), view.shards[0].tensor_names};

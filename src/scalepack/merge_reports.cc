@@ -42,13 +42,17 @@ Error Mismatch(std::size_t index, std::string_view field, std::string_view a, st
   return Error{Code::kMismatch,
                fmt::format("report {} has {} {}; report 1 has {}", index + 1, field, b, a),
                "merge of calibration reports",
-               "merge only reports that were measured on the same checkpoint"};
+               "merge only reports that were measured alike on the same checkpoint"};
 }
 
 std::string LayerList(const CalibrationReport& report) {
   std::vector<int> ids;
   for (const LayerStatistics& layer : report.layers) ids.push_back(layer.layer);
   return fmt::format("[{}]", fmt::join(ids, ", "));
+}
+
+std::string HeldOutShare(const CalibrationReport& report) {
+  return report.held_out ? fmt::to_string(report.held_out->percent) : "none";
 }
 
 Result<void> CheckSameModel(const CalibrationReport& first, const CalibrationReport& other,
@@ -67,14 +71,13 @@ Result<void> CheckSameModel(const CalibrationReport& first, const CalibrationRep
   KV8_RETURN_IF_ERROR(compare("layer_prefix", first.layer_prefix, other.layer_prefix));
   KV8_RETURN_IF_ERROR(compare("num_hidden_layers", fmt::to_string(first.target_layers),
                               fmt::to_string(other.target_layers)));
+  KV8_RETURN_IF_ERROR(compare("scale_rule", Describe(first.rule), Describe(other.rule)));
+  KV8_RETURN_IF_ERROR(compare("held_out.percent", HeldOutShare(first), HeldOutShare(other)));
   return compare("layers", LayerList(first), LayerList(other));
 }
 
-bool MergeInto(CalibrationReport* into, const CalibrationReport& from) {
+bool MergeDocuments(MeasuredDocuments* into, const MeasuredDocuments& from) {
   bool fits = AddTo(&into->documents, from.documents) && AddTo(&into->tokens, from.tokens);
-  into->partial_corpus |= from.partial_corpus;
-  into->corpus_sha256.insert(into->corpus_sha256.end(), from.corpus_sha256.begin(),
-                             from.corpus_sha256.end());
   for (std::size_t i = 0; i < into->layers.size(); ++i) {
     fits = fits && MergeSide(&into->layers[i].k, from.layers[i].k) &&
            MergeSide(&into->layers[i].v, from.layers[i].v);
@@ -82,7 +85,35 @@ bool MergeInto(CalibrationReport* into, const CalibrationReport& from) {
   return fits;
 }
 
+/// Counted against scales that the merged values need not give.
+void ForgetSaturation(std::vector<LayerStatistics>& layers) {
+  for (LayerStatistics& layer : layers) {
+    for (SideStatistics* const side : {&layer.k, &layer.v}) {
+      side->saturation_checked_count = side->saturated_count = 0;
+      side->saturation_is_upper_bound = false;
+    }
+  }
+}
+
+bool MergeInto(CalibrationReport* into, const CalibrationReport& from) {
+  bool fits = MergeDocuments(into, from);
+  if (into->held_out) {
+    fits = fits && MergeDocuments(&into->held_out->measured, from.held_out->measured);
+    ForgetSaturation(into->held_out->measured.layers);
+  }
+  if (into->rule.method != ScaleMethod::kMax) ForgetSaturation(into->layers);
+  into->partial_corpus |= from.partial_corpus;
+  into->corpus_sha256.insert(into->corpus_sha256.end(), from.corpus_sha256.begin(),
+                             from.corpus_sha256.end());
+  return fits;
+}
+
 }  // namespace
+
+void ApplyRule(const ScaleRule& rule, CalibrationReport* report) {
+  report->rule = rule;
+  ForgetSaturation(report->layers);
+}
 
 Result<CalibrationReport> MergeReports(const std::vector<CalibrationReport>& reports) {
   if (reports.empty()) {

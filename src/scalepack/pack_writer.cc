@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -88,8 +89,14 @@ Result<ManifestTensor> TensorFor(const CalibrationReport& report, const ScaleSlo
   if (layer == nullptr) return ReportError(Code::kNotFound, "the report lacks this tensor", name);
   const SideStatistics& side = slot.side == KvSide::kKey ? layer->k : layer->v;
   KV8_RETURN_IF_ERROR(CheckUsable(side, name));
-  ManifestTensor tensor{slot, ScaleForMaxAbs(side.max_abs), side.max_abs, Json::object()};
-  const Json entry = SideToJson(side);
+  ManifestTensor tensor{slot, ScaleFor(side, report.rule), side.max_abs, Json::object()};
+  if (tensor.scale == 0) {
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("\"{}\" gives no scale: it lies among the zeros", Describe(report.rule)), name,
+        "use a higher percentile"};
+  }
+  const Json entry = SideToJson(side, report.rule);
   for (const std::string_view key : kSummaryKeys) tensor.summary[std::string(key)] = entry.at(key);
   return tensor;
 }
@@ -111,19 +118,27 @@ Result<void> CheckNoOtherLayers(const CalibrationReport& report, const Checkpoin
   return {};
 }
 
-/// Appends the tensors of `slots` to the manifest and their values to the shard.
-Result<void> AddScales(const CalibrationReport& report, const Checkpoint& checkpoint,
-                       const std::vector<ScaleSlot>& slots, std::vector<ManifestTensor>* tensors,
-                       ScaleFile* shard) {
+Result<std::vector<ManifestTensor>> TensorsFor(const CalibrationReport& report,
+                                               const std::vector<ScaleSlot>& slots) {
+  std::vector<ManifestTensor> tensors;
   for (const ScaleSlot& slot : slots) {
     KV8_ASSIGN_OR_RETURN(ManifestTensor tensor, TensorFor(report, slot));
-    const std::string name = ScaleTensorName(checkpoint.layer_prefix(), slot);
-    KV8_RETURN_IF_ERROR(
-        CheckScaleBounds(checkpoint, {{slot, {name, checkpoint.dir(), tensor.scale}}}));
-    shard->scales[name] = tensor.scale;
-    tensors->push_back(std::move(tensor));
+    tensors.push_back(std::move(tensor));
   }
-  return {};
+  return tensors;
+}
+
+/// The values of `tensors` as a shard of `checkpoint`.
+Result<ScaleFile> ShardOf(const std::vector<ManifestTensor>& tensors, const Checkpoint& checkpoint,
+                          std::map<std::string, std::string, std::less<>> metadata) {
+  ScaleFile shard{.scales = {}, .metadata = std::move(metadata)};
+  for (const ManifestTensor& tensor : tensors) {
+    const std::string name = ScaleTensorName(checkpoint.layer_prefix(), tensor.slot);
+    KV8_RETURN_IF_ERROR(
+        CheckScaleBounds(checkpoint, {{tensor.slot, {name, checkpoint.dir(), tensor.scale}}}));
+    shard.scales[name] = tensor.scale;
+  }
+  return shard;
 }
 
 /// Serialises a shard and describes it for the manifest.
@@ -156,24 +171,24 @@ Result<std::string> NameOfDirectory(const fs::path& dir) {
   return (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
 }
 
-Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& checkpoint,
-                            const std::string& repo_id) {
-  PackImage pack;
+/// Completes `manifest`, which says where `target` and `draft` come from, and makes the files.
+Result<PackImage> BuildPack(ScaleManifest origin, std::vector<ManifestTensor> target,
+                            const std::vector<ManifestTensor>& draft,
+                            const Checkpoint& checkpoint) {
+  PackImage pack{std::move(origin), {}};
   ScaleManifest& manifest = pack.manifest;
-  manifest.repo_id = repo_id;
-  if (repo_id.empty()) {
+  if (manifest.repo_id.empty()) {
     KV8_ASSIGN_OR_RETURN(manifest.repo_id, NameOfDirectory(checkpoint.dir()));
   }
-  manifest.base = report.base;
-  ScaleFile target{.scales = {}, .metadata = TargetMetadata()};
-  KV8_RETURN_IF_ERROR(
-      AddScales(report, checkpoint, TargetSlots(checkpoint), &manifest.tensors, &target));
-  manifest.target = Describe(target, kTargetScaleFile, &pack.files[std::string(kTargetScaleFile)]);
-  if (FindLayer(report, report.target_layers) != nullptr) {
-    ScaleFile draft{.scales = {}, .metadata = DraftMetadata()};
-    KV8_RETURN_IF_ERROR(AddScales(report, checkpoint, DraftSlots(), &manifest.tensors, &draft));
-    manifest.draft = Describe(draft, kDraftScaleFile, &pack.files[std::string(kDraftScaleFile)]);
+  KV8_ASSIGN_OR_RETURN(const ScaleFile shard,
+                       ShardOf(target, checkpoint, TargetMetadata(manifest.limit_name())));
+  manifest.target = Describe(shard, kTargetScaleFile, &pack.files[std::string(kTargetScaleFile)]);
+  if (!draft.empty()) {
+    KV8_ASSIGN_OR_RETURN(const ScaleFile drafts, ShardOf(draft, checkpoint, DraftMetadata()));
+    manifest.draft = Describe(drafts, kDraftScaleFile, &pack.files[std::string(kDraftScaleFile)]);
   }
+  manifest.tensors = std::move(target);
+  manifest.tensors.insert(manifest.tensors.end(), draft.begin(), draft.end());
   manifest.artifact_id = ArtifactId(manifest);
   pack.files[std::string(kManifestFile)] = DumpJson(ManifestToJson(manifest));
   pack.files[std::string(kReadmeFile)] = PackReadme(manifest);
@@ -183,16 +198,9 @@ Result<PackImage> BuildPack(const CalibrationReport& report, const Checkpoint& c
   return pack;
 }
 
-}  // namespace
-
-Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
-                              const fs::path& output_dir, const PackOptions& options) {
-  KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(output_dir, checkpoint.dir()));
-  KV8_RETURN_IF_ERROR(CheckPackable(checkpoint));
-  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint, options.hash));
-  KV8_RETURN_IF_ERROR(CheckNoOtherLayers(report, checkpoint));
-  KV8_ASSIGN_OR_RETURN(const PackImage pack, BuildPack(report, checkpoint, options.repo_id));
-  KV8_ASSIGN_OR_RETURN(auto staged, StagedDirectory::Create(output_dir, options.hook));
+Result<PackSummary> Publish(const PackImage& pack, const fs::path& output_dir,
+                            const StepHook& hook) {
+  KV8_ASSIGN_OR_RETURN(auto staged, StagedDirectory::Create(output_dir, hook));
   for (const auto& [name, content] : pack.files) {
     KV8_RETURN_IF_ERROR(staged.Write(name, content));
   }
@@ -202,14 +210,72 @@ Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint&
                      draft ? draft->tensor_names.size() : 0};
 }
 
+/// All that the model needs, and nothing that it has no place for.
+Result<void> CheckImported(const SidecarFile& sidecar, const std::string& where,
+                           const Checkpoint& checkpoint) {
+  std::vector<ScaleSlot> known = TargetSlots(checkpoint);
+  if (checkpoint.config().draft) {
+    for (const ScaleSlot& slot : DraftSlots()) known.push_back(slot);
+  }
+  FoundScales found;
+  for (const auto& [slot, value] : sidecar.scales) {
+    if (std::ranges::find(known, slot) == known.end()) {
+      return Error{Code::kMismatch,
+                   fmt::format("layer {} is no QSA layer of this checkpoint",
+                               slot.draft ? checkpoint.config().layer_count() : slot.layer),
+                   where, "use the file of this checkpoint"};
+    }
+    found[slot] = {ScaleTensorName(checkpoint.layer_prefix(), slot), where, value};
+  }
+  auto complete = AssembleScales(checkpoint, found, where);
+  return complete.ok() ? Result<void>() : std::move(complete).error();
+}
+
+}  // namespace
+
+Result<PackSummary> WriteImportedPack(const SidecarFile& sidecar, const std::string& where,
+                                      const Checkpoint& checkpoint, const fs::path& output_dir,
+                                      const PackOptions& options) {
+  KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(output_dir, checkpoint.dir()));
+  KV8_RETURN_IF_ERROR(CheckPackable(checkpoint));
+  KV8_RETURN_IF_ERROR(CheckImported(sidecar, where, checkpoint));
+  ScaleManifest origin{.artifact_id = {}, .repo_id = options.repo_id};
+  KV8_ASSIGN_OR_RETURN(origin.base, LineageOf(checkpoint, options.hash));
+  origin.imported_sha256 = sidecar.sha256;
+  std::vector<ManifestTensor> target, draft;
+  for (const auto& [slot, value] : sidecar.scales) {
+    (slot.draft ? draft : target).push_back({slot, value, std::nullopt, Json::object()});
+  }
+  KV8_ASSIGN_OR_RETURN(const PackImage pack,
+                       BuildPack(std::move(origin), std::move(target), draft, checkpoint));
+  return Publish(pack, output_dir, options.hook);
+}
+
+Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
+                              const fs::path& output_dir, const PackOptions& options) {
+  KV8_RETURN_IF_ERROR(CheckOutsideCheckpoint(output_dir, checkpoint.dir()));
+  KV8_RETURN_IF_ERROR(CheckPackable(checkpoint));
+  KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint, options.hash));
+  KV8_RETURN_IF_ERROR(CheckNoOtherLayers(report, checkpoint));
+  KV8_ASSIGN_OR_RETURN(auto target, TensorsFor(report, TargetSlots(checkpoint)));
+  std::vector<ManifestTensor> draft;
+  if (FindLayer(report, report.target_layers) != nullptr) {
+    KV8_ASSIGN_OR_RETURN(draft, TensorsFor(report, DraftSlots()));
+  }
+  ScaleManifest origin{.artifact_id = {}, .repo_id = options.repo_id};
+  origin.base = report.base;
+  origin.rule = report.rule;
+  KV8_ASSIGN_OR_RETURN(const PackImage pack,
+                       BuildPack(std::move(origin), std::move(target), draft, checkpoint));
+  return Publish(pack, output_dir, options.hook);
+}
+
 Result<ScaleFile> DraftScalesFromReport(const CalibrationReport& report,
                                         const Checkpoint& checkpoint,
                                         const WeightsHashOptions& hash) {
   KV8_RETURN_IF_ERROR(CheckReportBinding(report, checkpoint, hash));
-  std::vector<ManifestTensor> unused;
-  ScaleFile draft{.scales = {}, .metadata = DraftMetadata()};
-  KV8_RETURN_IF_ERROR(AddScales(report, checkpoint, DraftSlots(), &unused, &draft));
-  return draft;
+  KV8_ASSIGN_OR_RETURN(const auto tensors, TensorsFor(report, DraftSlots()));
+  return ShardOf(tensors, checkpoint, DraftMetadata());
 }
 
 }  // namespace kv8

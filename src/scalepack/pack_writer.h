@@ -9,6 +9,7 @@
 #include "kv8/error.h"
 #include "scalepack/calibration_report.h"
 #include "scalepack/scale_file.h"
+#include "scalepack/sidecar.h"
 
 namespace kv8 {
 
@@ -32,6 +33,15 @@ struct PackSummary {
 /// scales of its own, and for an output inside of it; kAlreadyExists, kIo.
 Result<PackSummary> WritePack(const CalibrationReport& report, const Checkpoint& checkpoint,
                               const std::filesystem::path& output_dir, const PackOptions& options);
+
+/// The same with scales that another tool wrote, as ParseSidecar reads them. Nothing tells whether
+/// they were measured on `checkpoint`; the pack is bound to it, and says that they were imported.
+/// Errors: kMismatch for a layer that is no QSA layer here and for scales that no text can give;
+/// kNotFound, listing them, for scales that are missing; the rest as WritePack.
+Result<PackSummary> WriteImportedPack(const SidecarFile& sidecar, const std::string& where,
+                                      const Checkpoint& checkpoint,
+                                      const std::filesystem::path& output_dir,
+                                      const PackOptions& options);
 
 /// The draft's shard from a report of `checkpoint`. Errors: as WritePack; kNotFound when the report
 /// lacks the draft layer.

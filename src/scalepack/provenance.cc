@@ -156,6 +156,7 @@ Result<Provenance> ParseProvenance(const Json& json, std::string_view where) {
     KV8_ASSIGN_OR_RETURN(out.artifact_id, root.String("artifact_id"));
   }
   KV8_ASSIGN_OR_RETURN(out.manifest_sha256, OptionalSha256(root, "scale_pack_manifest_sha256"));
+  KV8_ASSIGN_OR_RETURN(out.rule, ReadScaleRule(root));
   KV8_RETURN_IF_ERROR(ReadLineage(root, &out.base));
   KV8_RETURN_IF_ERROR(ReadAccepted(root, &out));
   KV8_RETURN_IF_ERROR(ReadShards(root, &out));
@@ -182,6 +183,7 @@ Json ProvenanceToJson(const Provenance& provenance) {
                {"mtp_report_sha256", NullIfEmpty(provenance.draft_report_sha256)},
                {"mtp_tensor_count", draft ? draft->tensor_names.size() : 0},
                {"mtp_tensor_names", draft ? Json(draft->tensor_names) : Json::array()}};
+  WriteScaleRule(provenance.rule, &json);
   WriteLineage(provenance.base, &json);
   return json;
 }

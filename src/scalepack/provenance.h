@@ -11,6 +11,7 @@
 #include "kv8/error.h"
 #include "scalepack/found_scales.h"
 #include "scalepack/lineage.h"
+#include "scalepack/scale_rule.h"
 
 namespace kv8 {
 
@@ -26,6 +27,7 @@ struct Provenance {
   Lineage base;
   std::string manifest_sha256;
   std::string merged_index_sha256;  // empty in views by an older tool
+  ScaleRule rule;                   // of the pack's scales; a draft report states its own
   ProvenanceShard target;
   std::optional<ProvenanceShard> draft;
   std::string draft_report;         // path; empty when the draft's scales came with the pack

@@ -30,9 +30,9 @@ Result<void> CheckMarker(const ScaleFile& scales, std::string_view key, std::str
 
 }  // namespace
 
-std::map<std::string, std::string, std::less<>> TargetMetadata() {
+std::map<std::string, std::string, std::less<>> TargetMetadata(std::string_view limit_name) {
   return {{"format", "pt"},
-          {std::string(kContractKey), std::string(kContractText)},
+          {std::string(kContractKey), fmt::format("e4m3fn(x/scale); scale={}/448", limit_name)},
           {std::string(kNegativeControlKey), "false"}};
 }
 

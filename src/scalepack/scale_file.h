@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "kv8/error.h"
+#include "scalepack/scale_rule.h"
 #include "tensor/tensor_view.h"
 
 namespace kv8 {
 
 /// Metadata keys and values; the names are those of the published packs.
 inline constexpr std::string_view kContractKey = "qsa_kv_scale_contract";
-inline constexpr std::string_view kContractText = "e4m3fn(x/scale); scale=max_abs/448";
 inline constexpr std::string_view kNegativeControlKey = "negative_control";
 inline constexpr std::string_view kDraftSourceKey = "source";
 inline constexpr std::string_view kDraftSourceCalibrated = "calibrated";
@@ -24,7 +24,8 @@ struct ScaleFile {
 };
 
 /// A production target shard's metadata: format, contract, negative_control = false.
-std::map<std::string, std::string, std::less<>> TargetMetadata();
+std::map<std::string, std::string, std::less<>> TargetMetadata(
+    std::string_view limit_name = ClipLimitName({}));
 /// A calibrated draft shard's metadata.
 std::map<std::string, std::string, std::less<>> DraftMetadata();
 

@@ -8,14 +8,14 @@
 
 namespace kv8 {
 
-float ScaleForMaxAbs(float max_abs) {
+float ScaleForMaxAbs(double max_abs) {
   assert(std::isfinite(max_abs) && max_abs > 0);
   // 448 * (24-bit significand) is exact in double, so the comparison below is exact.
   const auto covers = [max_abs](float scale) {
     return static_cast<double>(kE4M3Max) * static_cast<double>(scale) >= max_abs;
   };
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  auto scale = static_cast<float>(static_cast<double>(max_abs) / kE4M3Max);
+  auto scale = static_cast<float>(max_abs / kE4M3Max);
   while (!covers(scale)) scale = std::nextafterf(scale, kInfinity);
   while (covers(std::nextafterf(scale, 0.0f))) scale = std::nextafterf(scale, 0.0f);
   return scale == 1.0f ? std::nextafterf(1.0f, kInfinity) : scale;

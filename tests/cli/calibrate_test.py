@@ -94,6 +94,26 @@ class CalibrateTest(Kv8TestCase):
         self.assertEqual(k["scale"], self.report()["tensors"][tensor(3, "k")]["scale"])
         self.assertEqual(k["saturation_checked_count"], k["count"])
 
+    def test_methods_are_judged_by_held_out_documents(self):
+        flags = ("--saturation-tokens", 0, "--held-out", 50, "--json")
+        rule = ("--method", "percentile", "--percentile", 99, "--margin", 1.05)
+        corpus = self.file("held.jsonl", "".join(documents(8)))
+        out = self.succeed(*self.calibrate(*flags, *rule, corpus=corpus)).json()
+        self.assertEqual(out["scale_rule"], {"method": "percentile", "percentile": 99, "margin": 1.05})
+        held_out = out["held_out"]
+        self.assertEqual(out["documents"] + held_out["documents"], 8)
+        rules = {entry["rule"]: entry for entry in held_out["rules"]}
+        self.assertIn("percentile 99, margin 1.05", rules)
+        clipped = [rules[name]["clipped_at_least"] for name in ("max, margin 1.1", "percentile 99.9")]
+        self.assertLess(*clipped)
+        # The same values by another rule, without measuring again.
+        again = self.dir / "again.json"
+        merge = ("calibrate", "--merge", self.output, "--output", again, "--method", "max", "--json")
+        layers = self.succeed(*merge).json()["layers"]
+        for before, after in zip(out["layers"], layers):
+            self.assertEqual(before["k"]["max_abs"], after["k"]["max_abs"])
+            self.assertLess(before["k"]["scale"], after["k"]["scale"])
+
     def test_progress_goes_to_standard_error(self):
         done = self.succeed(*self.calibrate("--max-tokens", 500))
         for part in ("ranges: 100.0%, 500 of 500 tokens", "saturation: 100.0%", "tokens/s"):
@@ -113,6 +133,13 @@ class CalibrateTest(Kv8TestCase):
             self.usage_error(*self.calibrate(flag, 0))
             self.usage_error(*self.calibrate(flag, 1 << 64))
         self.usage_error(*self.calibrate("--saturation-tokens", -1))
+        self.usage_error(*self.calibrate("--method", "median"))
+        self.usage_error(*self.calibrate("--method", "percentile"))
+        self.usage_error(*self.calibrate("--percentile", 99))
+        for flag, values in (("--margin", (0.9, 2.1)), ("--held-out", (0, 100))):
+            for value in values:
+                self.usage_error(*self.calibrate(flag, value))
+        self.usage_error("calibrate", "--merge", "a.json", *output, "--held-out", 5)
 
     def test_refuses_bad_corpora_by_line_in_under_a_second(self):
         good = '{"text": "a"}\n'

@@ -23,6 +23,9 @@ class ScalesTest(Kv8TestCase):
             + ("--kv-cache-dtype", "fp8_e4m3", "--speculative-tokens", speculative, *extra)
         )
 
+    def generated(self, pack):
+        return self.succeed(*self.arguments(MODEL, pack, speculative=3), "--json").json()["token_ids"]
+
     def refuse_scales(self, *arguments, naming, **options):
         done = self.refuse(*self.arguments(*arguments, **options), naming=[*naming, "try: "])
         self.assertLess(done.cpu_seconds, REFUSAL_SECONDS)
@@ -49,6 +52,35 @@ class ScalesTest(Kv8TestCase):
         for out in (packed, viewed):
             self.assertEqual(out["kv_cache"]["dtype"], "fp8_e4m3")
             self.assertTrue(out["kv_cache"]["scale_pack_id"])
+
+    def test_a_sidecar_gives_the_scales_of_the_pack_that_it_came_from(self):
+        pack = calibrated().pack
+        for form in ("layers", "per_layer"):
+            sidecar, imported = self.dir / f"{form}.json", self.dir / form
+            export = ("pack", "--model", MODEL, "--scale-pack", pack, "--sidecar-form", form)
+            self.succeed(*export, "--export-sidecar", sidecar)
+            self.refuse(*export, "--export-sidecar", sidecar, naming=[sidecar.name])
+            importing = ("pack", "--model", MODEL, "--sidecar", sidecar, "--output-dir", imported)
+            self.assertIn("nothing tells", self.succeed(*importing).err)
+            layers = json.loads(sidecar.read_text())
+            layers = layers.get("per_layer", layers)
+            self.assertEqual(sorted(map(int, layers)), [*QSA_LAYERS, 12])
+            self.assertEqual(self.generated(imported), self.generated(pack))
+
+    def test_sidecars_with_a_defect_are_refused(self):
+        good = {str(layer): {"k_scale": 0.02, "v_scale": 0.004} for layer in QSA_LAYERS}
+        first = str(QSA_LAYERS[0])
+        defects = [
+            ({**good, "4": good[first]}, "layer 4"),
+            ({key: good[key] for key in good if key != first}, "missing"),
+            ({**good, first: {"k_scale": 0, "v_scale": 0.004}}, "positive"),
+            ({**good, first: {"k_scale": [0.02], "v_scale": 0.004}}, "per head"),
+        ]
+        for i, (content, name) in enumerate(defects):
+            sidecar = self.file(f"bad{i}.json", json.dumps(content))
+            pack = ("pack", "--model", MODEL, "--sidecar", sidecar, "--output-dir", self.dir / "out")
+            self.refuse(*pack, naming=[name, sidecar.name])
+            self.assertFalse((self.dir / "out").exists())
 
     def test_Cli31_no_scales_at_all(self):
         self.refuse_scales(MODEL, naming=[str(MODEL), scale_name(3, "k"), "calibrate"])

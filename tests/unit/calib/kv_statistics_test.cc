@@ -54,7 +54,8 @@ TEST(KvStatistics, JoinsTheHeadsOfASide) {
 TEST(KvStatistics, ADocumentRaisesTheMaximaOfItsSides) {
   CalibrationReport report = Report({{.layer = 3}, {.layer = 12}});
   const auto add = [&](std::uint64_t tokens) {
-    return AddDocument(Bits({2, 4, 8, 16, 0, 0, 0, 0}), {"en", "corpus.jsonl:1", tokens}, report);
+    return AddDocument(Bits({2, 4, 8, 16, 0, 0, 0, 0}), {"en", "corpus.jsonl:1", tokens},
+                       report.target_layers, report);
   };
   ASSERT_TRUE(add(1).ok());
   EXPECT_EQ(report.documents, 1u);
@@ -70,7 +71,9 @@ TEST(KvStatistics, ADocumentRaisesTheMaximaOfItsSides) {
 TEST(KvStatistics, KeepsTheMaximumOfEachCategory) {
   CalibrationReport report = Report({{.layer = 0}});
   const auto add = [&](const std::string& category, float k, float v) {
-    ASSERT_TRUE(AddDocument(Bits({k, v}), {category, "corpus.jsonl:1", 5}, report).ok());
+    ASSERT_TRUE(
+        AddDocument(Bits({k, v}), {category, "corpus.jsonl:1", 5}, report.target_layers, report)
+            .ok());
   };
   add("en", 3, 0);
   add("code", 1, 5);
@@ -84,7 +87,8 @@ TEST(KvStatistics, RefusesValuesThatAreNotFinite) {
   for (const float bad :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     CalibrationReport report = Report({{.layer = 7}});
-    const auto added = AddDocument(Bits({1, bad}), {"en", "corpus.jsonl:9", 5}, report);
+    const auto added =
+        AddDocument(Bits({1, bad}), {"en", "corpus.jsonl:9", 5}, report.target_layers, report);
     ASSERT_FALSE(added.ok());
     EXPECT_EQ(added.error().code, Code::kCorrupt);
     EXPECT_THAT(added.error().what, HasSubstr("layer 7 V"));

@@ -95,7 +95,7 @@ TEST(PartialState, RefusesDamage) {
   expect_refused("{}");
   expect_refused(whole.substr(0, whole.size() / 2));
   Json json = *ParseJson(whole, "p");
-  json["position"]["pass"] = 2;
+  json["position"]["pass"] = 3;
   expect_refused(json.dump());
   json = *ParseJson(whole, "p");
   json["position"]["offset"] = -1;
