@@ -145,6 +145,10 @@ void AddEngineSizeFlags(CLI::App& app, ServeOptions& options) {
                  "Bytes for states of earlier prompts; 0: no prefix cache")
       ->check(WholeNumberWithin(0, INT64_MAX))
       ->capture_default_str();
+  app.add_option("--kv-host-memory", options.engine.kv_host_memory,
+                 "Bytes of host memory for pages and states that leave the cache; 0: none")
+      ->check(WholeNumberWithin(0, INT64_MAX))
+      ->capture_default_str();
   app.add_flag(
       "--cache-generated", options.engine.cache_generated,
       "Share answers too: the next turn of a chat costs less, but its tokens may differ from "

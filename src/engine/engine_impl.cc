@@ -48,6 +48,15 @@ void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId
   }
 }
 
+std::optional<HostTier> MakeTier(const EngineSetup& setup, const ModelSpec& spec) {
+  if (setup.kv_host_bytes == 0) return std::nullopt;
+  const bool with_draft = setup.executor.with_draft;
+  return HostTier({.layout = UnitLayoutOf(setup.executor.cache, spec, with_draft),
+                   .budget = setup.kv_host_bytes,
+                   .with_draft = with_draft,
+                   .binding = {}});
+}
+
 }  // namespace
 
 Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
@@ -56,7 +65,8 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
     : dir_(options.model),
       loaded_(std::move(model)),
       runner_(*loaded_, setup.executor.cache, setup.preempted_bytes, std::move(executor)),
-      scheduler_(setup.scheduler, setup.executor.cache.pages),
+      tier_(MakeTier(setup, loaded_->model().spec)),
+      scheduler_(setup.scheduler, setup.executor.cache.pages, tier_ ? &*tier_ : nullptr),
       tokenizer_(std::move(tokenizer)) {
   const ModelSpec& config = loaded_->model().spec;
   info_ = {.vocab = config.vocab,
@@ -114,6 +124,7 @@ bool Engine::Impl::Step() {
   scheduler_.Schedule(plan_);
   MarkStarted(plan_);
   clock.scheduled = Clock::now();
+  WriteBack();
   runner_.Run(plan_);
   statistics_.OnPlan(plan_);
   clock.ran = Clock::now();
@@ -124,6 +135,7 @@ bool Engine::Impl::Step() {
   clock.drafted = Clock::now();
   if (!FailAllIfFailed()) {
     scheduler_.CachePages(plan_, keeps_, dropped_);
+    WriteBack();
     scheduler_.GiveUp(runner_.KeepSnapshots(plan_, keeps_, dropped_));
   }
   DeliverFinished();
@@ -131,6 +143,13 @@ bool Engine::Impl::Step() {
   clock.end = Clock::now();
   statistics_.OnStep(clock);
   return !scheduler_.idle();
+}
+
+/// Keeps in the tier what the scheduler gave up, while pools and snapshots still hold it.
+void Engine::Impl::WriteBack() {
+  if (!tier_) return;
+  const std::vector<TierWrite> writes = scheduler_.TakeWrites();
+  for (const auto& unit : runner_.WriteBack(writes)) tier_->Forget(*unit);
 }
 
 void Engine::Impl::MarkStarted(const StepPlan& plan) {

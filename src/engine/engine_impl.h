@@ -41,6 +41,7 @@ class Engine::Impl {
   EngineStatistics statistics() const {
     EngineStatistics now = statistics_.Snapshot(scheduler_, runner_.executor().Saturation());
     now.ngram_table = runner_.executor().ngram_table();
+    if (tier_) now.kv_host = tier_->statistics();
     return now;
   }
 
@@ -49,6 +50,7 @@ class Engine::Impl {
   Result<const Tokenizer*> FindTokenizer() const;
   void Enqueue(std::unique_ptr<RequestRecord> record);
   static void MarkStarted(const StepPlan& plan);
+  void WriteBack();
   void Commit(const StepPlan& plan);
   void CommitPrompt(const PlanItem& item);
   void CommitTokens(const PlanItem& item, Matrix logits, std::span<const TokenId> tokens);
@@ -64,6 +66,7 @@ class Engine::Impl {
   const std::filesystem::path dir_;
   std::unique_ptr<const LoadedModel> loaded_;
   Runner runner_;
+  std::optional<HostTier> tier_;
   Scheduler scheduler_;
   Sampler sampler_;
   std::optional<Speculator> speculator_;
