@@ -66,6 +66,10 @@ struct EngineOptions {
   /// Bytes of host memory for pages and states that leave the pools and the prefix cache; 0: they
   /// are dropped. A beginning that comes back is copied and not computed. Needs a prefix cache.
   std::int64_t kv_host_memory = 0;
+  /// Folder for what makes room in host memory, and for all of it when the engine ends; another
+  /// engine with the same model, cache and scales goes on from there. Needs kv_host_memory.
+  std::filesystem::path kv_disk;
+  std::int64_t kv_disk_quota = 0;  // bytes of files; needed with kv_disk
 
   DeviceKind device = DeviceKind::kCpu;
   int threads = 0;  // 0: one per hardware thread

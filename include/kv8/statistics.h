@@ -61,6 +61,15 @@ struct KvTierStatistics {
   std::uint64_t states_given_up = 0;  // in the middle of a conversation, for room
   std::uint64_t units_given_up = 0;   // whole
   std::uint64_t lost = 0;             // states that left the device and found no room
+
+  // On disk; all 0 without a folder.
+  bool disk_writes = false;      // else another process does, and this one reads
+  std::uint64_t disk_files = 0;  // units now
+  std::uint64_t disk_bytes = 0;  // of these
+  std::uint64_t disk_read_units = 0;
+  std::uint64_t disk_written_units = 0;
+  std::uint64_t disk_refused = 0;  // files that did not hold what they said
+  std::uint64_t disk_failed = 0;   // writes that failed, for want of space say
 };
 
 struct EngineStatistics {

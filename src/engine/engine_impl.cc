@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "engine/request_check.h"
@@ -48,25 +49,16 @@ void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId
   }
 }
 
-std::optional<HostTier> MakeTier(const EngineSetup& setup, const ModelSpec& spec) {
-  if (setup.kv_host_bytes == 0) return std::nullopt;
-  const bool with_draft = setup.executor.with_draft;
-  return HostTier({.layout = UnitLayoutOf(setup.executor.cache, spec, with_draft),
-                   .budget = setup.kv_host_bytes,
-                   .with_draft = with_draft,
-                   .binding = {}});
-}
-
 }  // namespace
 
 Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
                    std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
-                   std::shared_ptr<const Tokenizer> tokenizer)
+                   std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<HostTier> tier)
     : dir_(options.model),
       loaded_(std::move(model)),
       runner_(*loaded_, setup.executor.cache, setup.preempted_bytes, std::move(executor)),
-      tier_(MakeTier(setup, loaded_->model().spec)),
-      scheduler_(setup.scheduler, setup.executor.cache.pages, tier_ ? &*tier_ : nullptr),
+      tier_(std::move(tier)),
+      scheduler_(setup.scheduler, setup.executor.cache.pages, tier_.get()),
       tokenizer_(std::move(tokenizer)) {
   const ModelSpec& config = loaded_->model().spec;
   info_ = {.vocab = config.vocab,
@@ -83,6 +75,18 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
              .max_choices = options.max_num_seqs,
              .speculative_tokens = options.speculative_tokens};
   if (options.speculative_tokens > 0) speculator_.emplace(runner_, options.draft_sampling);
+}
+
+/// What the pools and host memory hold goes to disk, so that the next engine goes on from there.
+Engine::Impl::~Impl() {
+  if (!tier_ || !tier_->has_store() || failure_ || runner_.executor().failure()) return;
+  try {
+    scheduler_.GiveUpAll();
+    WriteBack();
+    tier_->StoreAll();
+  } catch (const std::bad_alloc&) {
+    // What could not be kept is computed again.
+  }
 }
 
 Result<const Tokenizer*> Engine::Impl::FindTokenizer() const {

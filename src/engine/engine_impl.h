@@ -26,7 +26,8 @@ class Engine::Impl {
  public:
   Impl(const EngineOptions& options, const EngineSetup& setup,
        std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
-       std::shared_ptr<const Tokenizer> tokenizer);
+       std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<HostTier> tier);
+  ~Impl();
 
   Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
   bool Step();
@@ -66,7 +67,7 @@ class Engine::Impl {
   const std::filesystem::path dir_;
   std::unique_ptr<const LoadedModel> loaded_;
   Runner runner_;
-  std::optional<HostTier> tier_;
+  const std::unique_ptr<HostTier> tier_;  // null: none
   Scheduler scheduler_;
   Sampler sampler_;
   std::optional<Speculator> speculator_;

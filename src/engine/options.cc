@@ -129,6 +129,15 @@ Result<void> CheckSharing(const EngineOptions& options) {
     return Error{Code::kInvalidArgument, "without a prefix cache nothing is looked for",
                  "--kv-host-memory", "give --prefix-cache-memory too"};
   }
+  if (!options.kv_disk.empty() && (options.kv_host_memory == 0 || options.kv_disk_quota <= 0)) {
+    return Error{Code::kInvalidArgument,
+                 "units go to disk and come back through host memory, and need a quota there",
+                 "--kv-disk", "give --kv-host-memory and --kv-disk-quota too"};
+  }
+  if (options.kv_disk.empty() && options.kv_disk_quota != 0) {
+    return Error{Code::kInvalidArgument, "a quota without a folder", "--kv-disk-quota",
+                 "give --kv-disk too"};
+  }
   if (options.cache_generated && options.prefix_cache_memory == 0) {
     return Error{Code::kInvalidArgument, "there is no prefix cache to share pages through",
                  "--cache-generated", "give --prefix-cache-memory too"};

@@ -125,6 +125,8 @@ class Scheduler {
                   std::vector<SnapshotId>& dropped);
   /// States that could not be kept.
   void GiveUp(std::span<const PlanKeep> keeps);
+  /// Offers all states to the tier, as if they left the pools now.
+  void GiveUpAll() { tree_.TellAll(); }
   /// What the last Schedule or CachePages wants to be kept in the tier.
   std::vector<TierWrite> TakeWrites() { return std::exchange(writes_, {}); }
 

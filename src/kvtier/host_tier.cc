@@ -14,8 +14,9 @@ std::optional<TierWrite> HostTier::Take(const LeavingPrefix& leaving) {
     known->second.used = clock_;
     return TakeState(known->second, leaving.snapshot);
   }
+  if (store_ != nullptr && store_->ByExact(keys.Exact(pages)) != nullptr) return std::nullopt;
   std::int64_t first = pages - 1;
-  while (first > leaving.run_begin && !entries_.contains(keys.Exact(first))) --first;
+  while (first > leaving.run_begin && ByExact(keys.Exact(first), false) == nullptr) --first;
   const auto parent = entries_.find(keys.Exact(first));
   // What the unit goes on from must not make room for it.
   const auto held = parent == entries_.end() ? nullptr : parent->second.unit;
@@ -74,44 +75,91 @@ void HostTier::Forget(const KvUnit& unit) {
   if (entry != entries_.end() && entry->second.unit.get() == &unit) Remove(entry);
 }
 
-/// A unit with a state at this end; the one that can be gone on from, where there are several.
-HostTier::Entry* HostTier::ByEnd(const std::string& end, const std::string& exact) {
-  const auto best = entries_.find(exact);
-  if (best != entries_.end() && best->second.unit->state) return &best->second;
-  const auto [begin, past] = exact_of_.equal_range(end);
-  for (auto it = begin; it != past; ++it) {
-    Entry& entry = entries_.at(it->second);
-    if (entry.unit->state) return &entry;
+/// Here or in the store; null when there is none, or here without the state that is wanted.
+const UnitName* HostTier::ByExact(const std::string& exact, bool with_state) const {
+  const auto here = entries_.find(exact);
+  if (here != entries_.end() && (here->second.unit->state || !with_state)) {
+    return &here->second.unit->name;
   }
-  return nullptr;
+  return store_ == nullptr ? nullptr : store_->ByExact(exact);
 }
 
-/// Units from `known` pages or fewer up to `last`; nothing when one is missing.
-TierHit HostTier::ChainTo(Entry& last, const PrefixKeys& keys, std::int64_t known) {
-  std::vector<Entry*> path{&last};
-  while (path.back()->unit->name.first > known) {
-    const auto before = entries_.find(keys.Exact(path.back()->unit->name.first));
-    if (before == entries_.end()) return {};
-    path.push_back(&before->second);
+/// A unit with a state at this end; the one that can be gone on from, where there are several.
+const UnitName* HostTier::ByEnd(const std::string& end, const std::string& exact) const {
+  if (const UnitName* best = ByExact(exact, true)) return best;
+  const auto [begin, past] = exact_of_.equal_range(end);
+  for (auto it = begin; it != past; ++it) {
+    const KvUnit& unit = *entries_.at(it->second).unit;
+    if (unit.state) return &unit.name;
   }
-  TierHit hit{.pages = last.unit->name.last, .chain = {}};
-  last.returned = true;
+  return store_ == nullptr ? nullptr : store_->ByEnd(end);
+}
+
+/// Units from `known` pages or fewer up to `last`; nothing when one is missing or cannot be read.
+TierHit HostTier::ChainTo(const UnitName& last, const PrefixKeys& keys, std::int64_t known) {
+  std::vector<UnitName> path{last};
+  while (path.back().first > known) {
+    const UnitName* before = ByExact(keys.Exact(path.back().first), false);
+    if (before == nullptr) return {};
+    path.push_back(*before);
+  }
+  TierHit hit;
   for (std::size_t i = path.size(); i-- > 0;) {
-    path[i]->used = clock_;
-    hit.chain.push_back(path[i]->unit);
+    auto unit = Fetch(path[i], i == 0);
+    if (unit == nullptr) return {};
+    hit.chain.push_back(std::move(unit));
   }
+  hit.pages = last.last;
+  entries_.at(last.exact).returned = true;
   return hit;
+}
+
+/// The unit in memory, read from the store if need be; null when it is not what it was or finds no
+/// room.
+std::shared_ptr<KvUnit> HostTier::Fetch(const UnitName& name, bool with_state) {
+  const auto here = entries_.find(name.exact);
+  if (here != entries_.end() && (here->second.unit->state || !with_state)) {
+    here->second.used = clock_;
+    return here->second.unit;
+  }
+  if (here != entries_.end()) Remove(here);  // all of it is read again
+  const auto bytes = static_cast<std::size_t>(name.pages() * options_.layout.page_bytes);
+  const auto state = static_cast<std::size_t>(options_.layout.state_bytes);
+  if (!MakeRoom(
+          static_cast<std::int64_t>(IoBuffer::CapacityFor(bytes) + IoBuffer::CapacityFor(state)))) {
+    return nullptr;
+  }
+  auto unit = std::make_shared<KvUnit>(KvUnit{.name = name,
+                                              .pages = std::make_unique<UnitMemory>(used_, bytes),
+                                              .state = std::make_unique<UnitMemory>(used_, state)});
+  if (!store_->Read(name.exact, unit->pages->buffer(), unit->state->buffer())) return nullptr;
+  unit->written = true;
+  Add({unit, clock_, false});
+  return unit;
+}
+
+void HostTier::Spill(const KvUnit& unit) {
+  if (store_ != nullptr && unit.written && unit.state) store_->Write(unit);
+}
+
+void HostTier::StoreAll() {
+  if (store_ == nullptr) return;
+  std::vector<const Entry*> oldest_first;
+  for (const auto& [exact, entry] : entries_) oldest_first.push_back(&entry);
+  std::ranges::sort(oldest_first, {}, &Entry::used);
+  for (const Entry* entry : oldest_first) Spill(*entry->unit);
 }
 
 TierHit HostTier::Find(std::span<const TokenId> prompt, std::int64_t max_pages, std::uint64_t group,
                        std::int64_t known, std::int64_t above) {
   if (max_pages <= above) return {};
+  if (store_ != nullptr) store_->Refresh();
   ++clock_;
   const PrefixKeys keys = KeysOf(options_.binding, group, prompt, max_pages, options_.with_draft);
   for (std::int64_t pages = max_pages; pages > above; --pages) {
-    Entry* const last = ByEnd(keys.End(pages), keys.Exact(pages));
+    const UnitName* const last = ByEnd(keys.End(pages), keys.Exact(pages));
     if (last == nullptr) continue;
-    TierHit hit = ChainTo(*last, keys, known);
+    TierHit hit = ChainTo(UnitName(*last), keys, known);
     if (hit.pages > 0) return hit;
   }
   return {};
@@ -144,6 +192,7 @@ bool HostTier::GiveUpState() {
     if (oldest == nullptr || entry.used < oldest->used) oldest = &entry;
   }
   if (oldest == nullptr) return false;
+  Spill(*oldest->unit);
   oldest->unit->state.reset();
   ++counts_.states_given_up;
   return true;
@@ -163,6 +212,7 @@ bool HostTier::GiveUpUnit() {
   // A way without an end is of no use.
   while (oldest != entries_.end()) {
     const std::string parent = oldest->second.unit->name.parent;
+    Spill(*oldest->second.unit);
     Remove(oldest);
     ++counts_.units_given_up;
     oldest = entries_.find(parent);
@@ -185,6 +235,16 @@ void HostTier::Remove(Entries::iterator entry) {
 
 KvTierStatistics HostTier::statistics() const {
   KvTierStatistics now = counts_;
+  if (store_ != nullptr) {
+    const DiskCounts& disk = store_->counts();
+    now.disk_files = disk.files;
+    now.disk_bytes = disk.bytes;
+    now.disk_read_units = disk.read_units;
+    now.disk_written_units = disk.written_units;
+    now.disk_refused = disk.refused;
+    now.disk_failed = disk.failed;
+    now.disk_writes = store_->writes();
+  }
   now.budget = static_cast<std::uint64_t>(options_.budget);
   now.bytes = static_cast<std::uint64_t>(used_);
   now.units = entries_.size();

@@ -14,6 +14,7 @@
 #include "kv8/statistics.h"
 #include "kv8/types.h"
 #include "kvcache/prefix_tree.h"
+#include "kvtier/disk_store.h"
 #include "kvtier/kv_unit.h"
 #include "kvtier/prefix_keys.h"
 
@@ -45,7 +46,9 @@ struct HostTierOptions {
 /// that several conversations share stay as long as one of these does.
 class HostTier {
  public:
-  explicit HostTier(HostTierOptions options) : options_(std::move(options)) {}
+  /// Units that make room go to `store`, where there is one, and come back from it.
+  explicit HostTier(HostTierOptions options, std::unique_ptr<DiskStore> store = nullptr)
+      : options_(std::move(options)), store_(std::move(store)) {}
 
   /// A state leaves the device: what to fill so that it stays; nullopt when it is here already or
   /// there is no room for it.
@@ -61,6 +64,10 @@ class HostTier {
   /// What Find returned was used: a beginning of `pages` pages, `copied` of them from here.
   void OnHit(std::int64_t pages, std::int64_t copied);
 
+  /// Keeps in the store what is not there yet: to be called at the end.
+  void StoreAll();
+  bool has_store() const { return store_ != nullptr; }
+
   KvTierStatistics statistics() const;
 
  private:
@@ -71,8 +78,11 @@ class HostTier {
   };
   using Entries = std::unordered_map<std::string, Entry>;  // by exact key
 
-  Entry* ByEnd(const std::string& end, const std::string& exact);
-  TierHit ChainTo(Entry& last, const PrefixKeys& keys, std::int64_t known);
+  const UnitName* ByExact(const std::string& exact, bool with_state) const;
+  const UnitName* ByEnd(const std::string& end, const std::string& exact) const;
+  TierHit ChainTo(const UnitName& last, const PrefixKeys& keys, std::int64_t known);
+  std::shared_ptr<KvUnit> Fetch(const UnitName& name, bool with_state);
+  void Spill(const KvUnit& unit);
   std::optional<TierWrite> TakeState(Entry& entry, SnapshotId snapshot);
   bool MakeRoom(std::int64_t bytes);
   bool GiveUpState();
@@ -82,7 +92,8 @@ class HostTier {
   int Children(const std::string& exact) const;
 
   HostTierOptions options_;
-  std::int64_t used_ = 0;  // bytes; counts what a step still reads too
+  std::unique_ptr<DiskStore> store_;  // null: none
+  std::int64_t used_ = 0;             // bytes; counts what a step still reads too
   std::uint64_t clock_ = 0;
   Entries entries_;
   std::multimap<std::string, std::string> exact_of_;  // by key of the end

@@ -10,7 +10,7 @@
 namespace kv8 {
 
 /// Memory that direct reads and writes of files accept: address and capacity are multiples of
-/// kBytes. Not cleared.
+/// kBytes. What is beyond its size is 0, the rest not cleared.
 class IoBuffer {
  public:
   static constexpr std::size_t kBytes = 4096;
@@ -42,6 +42,7 @@ struct UnitLayout {
   std::int64_t page_bytes = 0;   // K/V and index keys of one page, all layers, the draft's too
   std::int64_t state_bytes = 0;  // a sequence's state, and with a draft head its last row's streams
 
+  bool operator==(const UnitLayout&) const = default;
   std::int64_t Bytes(std::int64_t pages) const { return pages * page_bytes + state_bytes; }
 };
 

@@ -244,6 +244,15 @@ void AddKvHost(Families& out, const KvTierStatistics& s) {
   out.Add(static_cast<double>(s.states_given_up), {{"what", "states"}});
   out.Add(static_cast<double>(s.units_given_up), {{"what", "units"}});
   out.Add(static_cast<double>(s.lost), {{"what", "lost"}});
+  out.Gauge("kv8:kv_disk_writer", "Whether this process writes the folder of the tier on disk.",
+            s.disk_writes ? 1 : 0);
+  out.Gauge("kv8:kv_disk_files", "Runs of pages on disk.", s.disk_files);
+  out.Gauge("kv8:kv_disk_bytes", "Bytes of these files.", s.disk_bytes);
+  out.Counter("kv8:kv_disk_read_units_total", "Runs read from disk.", s.disk_read_units);
+  out.Counter("kv8:kv_disk_written_units_total", "Runs written to disk.", s.disk_written_units);
+  out.Counter("kv8:kv_disk_refused_total", "Files that did not hold what they said.",
+              s.disk_refused);
+  out.Counter("kv8:kv_disk_failed_total", "Writes that failed.", s.disk_failed);
 }
 
 void AddHttp(Families& out, const HttpStatistics& s) {

@@ -27,6 +27,7 @@ struct TierSetting {
   int drafts = 0;
   std::int64_t host_memory = 64 << 20;
   int requests = 24;
+  int restart_each = 0;  // requests after which a new engine goes on from a folder; 0: none
 };
 
 /// What a client sees of one answer.
@@ -72,6 +73,10 @@ class KvTier : public testing::TestWithParam<TierSetting> {
     options.max_num_seqs = kAtOnce;
     options.prefix_cache_memory = 5 * (one.states + (1 << 14));
     options.kv_host_memory = GetParam().host_memory;
+    if (GetParam().restart_each > 0) {
+      options.kv_disk = dir_ / "kv";
+      options.kv_disk_quota = 64 << 20;
+    }
     return options;
   }
 
@@ -133,10 +138,16 @@ class Talk {
 
 TEST_P(KvTier, Kvtier2_EveryAnswerIsThatOfAColdRun) {
   const auto cold = MakeEngine(Options());
-  const auto tiered = MakeEngine(Tiered());
+  auto tiered = MakeEngine(Tiered());
   Talk talk(11);
   int open = 0, wrong = 0;
   for (int i = 0; i < GetParam().requests && wrong == 0; ++i) {
+    if (GetParam().restart_each > 0 && i % GetParam().restart_each == 0) {
+      while (tiered->Step()) {
+      }
+      tiered.reset();
+      tiered = MakeEngine(Tiered());
+    }
     const Request request = talk.Next();
     const Seen expected = SeenOf(cold->Generate(request).value());
     ++open;
@@ -154,6 +165,11 @@ TEST_P(KvTier, Kvtier2_EveryAnswerIsThatOfAColdRun) {
 
   const EngineStatistics s = tiered->statistics();
   const KvTierStatistics& tier = s.kv_host;
+  if (GetParam().restart_each > 0) {
+    EXPECT_GT(tier.disk_read_units, 0u);
+    EXPECT_EQ(tier.disk_refused + tier.disk_failed, 0u);
+    return;
+  }
   EXPECT_GT(s.preemptions, 0u) << "the pool was never short";
   EXPECT_GT(tier.written_units, 0u);
   EXPECT_GT(tier.hits, 0u);
@@ -197,14 +213,16 @@ std::string NameOf(const testing::TestParamInfo<TierSetting>& setting) {
 
 INSTANTIATE_TEST_SUITE_P(Short, KvTier,
                          testing::Values(TierSetting{"Fp16"},
-                                         TierSetting{"E4M3Draft3Tight", KvDType::kE4M3, 3, kTight}),
+                                         TierSetting{"E4M3Draft3Tight", KvDType::kE4M3, 3, kTight},
+                                         TierSetting{"Fp16Draft3Disk", KvDType::kFp16, 3, kTight, 30, 8}),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Long, KvTier,
     testing::Values(TierSetting{"Fp16Tight", KvDType::kFp16, 0, kTight, kMany},
                     TierSetting{"Fp16Draft3Tight", KvDType::kFp16, 3, kTight, kMany},
                     TierSetting{"E4M3Tight", KvDType::kE4M3, 0, kTight, kMany},
-                    TierSetting{"E4M3Draft3", KvDType::kE4M3, 3, 64 << 20, kMany}),
+                    TierSetting{"E4M3Draft3", KvDType::kE4M3, 3, 64 << 20, kMany},
+                    TierSetting{"E4M3Disk", KvDType::kE4M3, 0, kTight, kMany, 30}),
     NameOf);
 
 }  // namespace
