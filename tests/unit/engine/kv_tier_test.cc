@@ -211,11 +211,11 @@ std::string NameOf(const testing::TestParamInfo<TierSetting>& setting) {
   return setting.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Short, KvTier,
-                         testing::Values(TierSetting{"Fp16"},
-                                         TierSetting{"E4M3Draft3Tight", KvDType::kE4M3, 3, kTight},
-                                         TierSetting{"Fp16Draft3Disk", KvDType::kFp16, 3, kTight, 30, 8}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Short, KvTier,
+    testing::Values(TierSetting{"Fp16"}, TierSetting{"E4M3Draft3Tight", KvDType::kE4M3, 3, kTight},
+                    TierSetting{"Fp16Draft3Disk", KvDType::kFp16, 3, kTight, 30, 8}),
+    NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Long, KvTier,
     testing::Values(TierSetting{"Fp16Tight", KvDType::kFp16, 0, kTight, kMany},

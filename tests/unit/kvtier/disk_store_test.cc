@@ -36,10 +36,10 @@ class DiskStoreTest : public testing::Test {
   /// Unit `i` has 1 to 3 pages of bytes that follow from `i`.
   std::unique_ptr<KvUnit> Unit(int i) {
     const int pages = 1 + i % 3;
-    auto unit = std::make_unique<KvUnit>(KvUnit{
-        .name = {KeyOf(i + 1000), KeyOf(i), KeyOf(i), 2, 2 + pages},
-        .pages = std::make_unique<UnitMemory>(used_, pages * kLayout.page_bytes),
-        .state = std::make_unique<UnitMemory>(used_, kLayout.state_bytes)});
+    auto unit = std::make_unique<KvUnit>(
+        KvUnit{.name = {KeyOf(i + 1000), KeyOf(i), KeyOf(i), 2, 2 + pages},
+               .pages = std::make_unique<UnitMemory>(used_, pages * kLayout.page_bytes),
+               .state = std::make_unique<UnitMemory>(used_, kLayout.state_bytes)});
     std::mt19937 random(static_cast<unsigned>(i));
     for (std::byte& byte : unit->pages->buffer().bytes()) byte = std::byte(random());
     for (std::byte& byte : unit->state->buffer().bytes()) byte = std::byte(random());
