@@ -152,6 +152,9 @@ Result<std::unique_ptr<Engine>> OpenEngine(const EngineFlags& flags, std::int64_
   options.max_num_seqs = flags.max_num_seqs;
   options.max_num_batched_tokens = flags.max_num_batched_tokens;
   options.prefix_cache_memory = flags.prefix_cache_memory;
+  options.kv_host_memory = flags.kv_host_memory;
+  options.kv_disk = flags.kv_disk;
+  options.kv_disk_quota = flags.kv_disk_quota;
   options.cache_generated = flags.cache_generated;
   options.device = flags.device.kind();
   options.threads = flags.device.threads;

@@ -42,6 +42,9 @@ struct EngineFlags {
   int max_num_seqs = 1;
   std::int64_t max_num_batched_tokens = 0;  // 0: by the device
   std::int64_t prefix_cache_memory = 0;
+  std::int64_t kv_host_memory = 0;
+  std::filesystem::path kv_disk;
+  std::int64_t kv_disk_quota = 0;
   bool cache_generated = false;
   bool accept_lineage = false;
   bool trust_weights = false;

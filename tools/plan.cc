@@ -33,13 +33,13 @@ struct PlanOptions {
   std::filesystem::path model, config;
   std::vector<std::filesystem::path> overlays;
   std::string weights = "bf16", table_weights = "bf16";
-  std::string devices;                                                         // empty: the CPU
-  std::string memory, kv_memory, prefix_cache_memory, code_memory, vllm_pool;  // empty: not given
-  std::string kv_cache_dtype;                                                  // empty: both
+  std::string devices;                                                 // empty: the CPU
+  std::string memory, kv_memory, prefix_cache_memory, kv_host_memory;  // empty: not given
+  std::string code_memory, vllm_pool, layout, rates;                   // likewise
+  std::string kv_cache_dtype;                                          // empty: both
   EngineOptions engine;
   ShardCounts shards;
   Place table = Place::kAuto, embeddings = Place::kAuto;
-  std::string layout, rates;
   bool measure = false;
   bool json = false;
 };
@@ -117,6 +117,7 @@ Result<PlanRequest> MakeRequest(const PlanOptions& options, const ModelSpec& spe
   PlanRequest request{.spec = spec, .options = options.engine};
   request.options.kv_memory = Bytes(options.kv_memory);
   request.options.prefix_cache_memory = Bytes(options.prefix_cache_memory).value_or(0);
+  request.options.kv_host_memory = Bytes(options.kv_host_memory).value_or(0);
   request.memory = Bytes(options.memory);
   request.table = options.table;
   request.embeddings = options.embeddings;
@@ -288,6 +289,10 @@ void AddModelFlags(CLI::App& app, PlanOptions& options) {
       ->capture_default_str();
 }
 
+CLI::Option* AddBytes(CLI::App& app, const char* name, std::string& text, const char* help) {
+  return app.add_option(name, text, help)->check(Parsed(ParseBytes));
+}
+
 void AddRunFlags(CLI::App& app, PlanOptions& options) {
   EngineOptions& engine = options.engine;
   app.add_option("--kv-cache-dtype", options.kv_cache_dtype,
@@ -307,21 +312,20 @@ void AddRunFlags(CLI::App& app, PlanOptions& options) {
   app.add_option("--threads", engine.threads, "Threads of a CPU; 0: one per hardware thread")
       ->check(WholeNumberWithin(0, 1024))
       ->capture_default_str();
-  app.add_option("--kv-memory", options.kv_memory,
-                 "Bytes for the cache of each rank; default: all that is left of the budget, or "
-                 "without one what --max-model-len and --max-num-seqs need")
-      ->check(Parsed(ParseBytes));
+  AddBytes(app, "--kv-memory", options.kv_memory,
+           "Bytes for the cache of each rank; default: all that is left of the budget, or "
+           "without one what --max-model-len and --max-num-seqs need");
   AddTableCacheFlag(app, engine.table_cache);
-  app.add_option("--prefix-cache-memory", options.prefix_cache_memory,
-                 "Bytes of host memory for states of earlier prompts; default: no prefix cache")
-      ->check(Parsed(ParseBytes));
+  AddBytes(app, "--prefix-cache-memory", options.prefix_cache_memory,
+           "Bytes of host memory for states of earlier prompts; default: no prefix cache");
+  AddBytes(app, "--kv-host-memory", options.kv_host_memory,
+           "Bytes of host memory for pages and states that leave the cache; default: none");
 }
 
 void AddMachineFlags(CLI::App& app, PlanOptions& options) {
-  app.add_option("--memory", options.memory,
-                 "Bytes of each device that may be taken, such as 24GB (10^9) or 24GiB (2^30); "
-                 "default: all that --devices have, else no limit")
-      ->check(Parsed(ParseBytes));
+  AddBytes(app, "--memory", options.memory,
+           "Bytes of each device that may be taken, such as 24GB (10^9) or 24GiB (2^30); "
+           "default: all that --devices have, else no limit");
   auto* devices = app.add_option("--devices", options.devices,
                                  "GPUs, one per rank: this machine's (this), or a list such as "
                                  "4x24GiB or 2xh200; known: " +
@@ -344,10 +348,9 @@ void AddMachineFlags(CLI::App& app, PlanOptions& options) {
   AddChoice<Place>(app, "--embedding-memory", options.embeddings,
                    {{"auto", Place::kAuto}, {"device", Place::kDevice}, {"host", Place::kHost}},
                    "Where the embeddings lie; auto: as for the table");
-  app.add_option("--code-memory", options.code_memory,
-                 "Bytes of each GPU for the driver's context, code and graphs; default: 768MiB, an "
-                 "estimate")
-      ->check(Parsed(ParseBytes))
+  AddBytes(app, "--code-memory", options.code_memory,
+           "Bytes of each GPU for the driver's context, code and graphs; default: 768MiB, an "
+           "estimate")
       ->needs(devices);
 }
 
@@ -355,9 +358,8 @@ void AddComparisonFlags(CLI::App& app, PlanOptions& options) {
   auto* layout = app.add_option("--layout", options.layout,
                                 "Show beside it what this layout makes of the same bytes: vllm")
                      ->check(OneOf({"vllm"}));
-  app.add_option("--vllm-pool", options.vllm_pool,
-                 "Bytes of vLLM's pool in each rank; default: what cache and states take here")
-      ->check(Parsed(ParseBytes))
+  AddBytes(app, "--vllm-pool", options.vllm_pool,
+           "Bytes of vLLM's pool in each rank; default: what cache and states take here")
       ->needs(layout);
   auto* rates =
       app.add_option("--rates", options.rates,

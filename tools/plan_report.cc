@@ -171,6 +171,7 @@ std::vector<Owner> Owners() {
       {"host: embeddings", [=](S s) { return at(s.embeddings_in, Place::kHost, s.embeddings); }},
       {"host: snapshots, at most", [](S s) { return s.memory.snapshots; }},
       {"host: preempted sequences, at most", [](S s) { return s.memory.preempted; }},
+      {"host: K/V tier, at most", [](S s) { return s.memory.kv_host; }},
       {"disk: n-gram table", [=](S s) { return at(s.table_in, Place::kDisk, s.ngram_table); }}};
 }
 

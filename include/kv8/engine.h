@@ -63,6 +63,13 @@ struct EngineOptions {
   /// finds the answer, not the prompt alone. Decode kernels round differently than prefill does, so
   /// such a hit is not bit-identical to a cold run; without it every hit is.
   bool cache_generated = false;
+  /// Bytes of host memory for pages and states that leave the pools and the prefix cache; 0: they
+  /// are dropped. A beginning that comes back is copied and not computed. Needs a prefix cache.
+  std::int64_t kv_host_memory = 0;
+  /// Folder for what makes room in host memory, and for all of it when the engine ends; another
+  /// engine with the same model, cache and scales goes on from there. Needs kv_host_memory.
+  std::filesystem::path kv_disk;
+  std::int64_t kv_disk_quota = 0;  // bytes of files; needed with kv_disk
 
   DeviceKind device = DeviceKind::kCpu;
   int threads = 0;  // 0: one per hardware thread
@@ -113,8 +120,8 @@ struct KvPageInfo {
 };
 
 /// Bytes that an engine takes beside the mapped weights, by owner; known before it takes them. All
-/// but `snapshots` and `preempted` is taken at once and lies in memory of the device that the model
-/// runs on; these two lie in host memory and are the most that is ever taken.
+/// but `snapshots`, `preempted` and `kv_host` is taken at once and lies in memory of the device
+/// that the model runs on; these lie in host memory and are the most that is ever taken.
 struct MemoryPlan {
   std::int64_t pages = 0;     // per layer
   std::int64_t kv = 0;        // K and V of the target's layers
@@ -134,9 +141,13 @@ struct MemoryPlan {
   std::int64_t snapshots = 0;  // of shared beginnings
   std::int64_t preempted = 0;  // of sequences that gave way: all but one, each at its longest
 
+  std::int64_t kv_host = 0;  // of the tier of the cache in host memory
+
+  /// What is never on the device.
+  std::int64_t host() const { return snapshots + preempted + kv_host; }
   std::int64_t total() const {
     return kv + index + draft_kv + draft_index + states + rollback + activations + scratch +
-           weights + tables + snapshots + preempted;
+           weights + tables + host();
   }
 };
 

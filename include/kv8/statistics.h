@@ -47,6 +47,31 @@ struct NgramTableStatistics {
   std::uint64_t read_rows = 0;    // read; what a step wants several times it reads once
 };
 
+/// The tier of the K/V cache in host memory; all 0 without one.
+struct KvTierStatistics {
+  std::uint64_t budget = 0;          // bytes
+  std::uint64_t bytes = 0;           // in use now
+  std::uint64_t units = 0;           // runs of pages now
+  std::uint64_t contexts = 0;        // ends now from which a conversation can go on
+  std::uint64_t hits = 0;            // prompts of which it supplied a beginning
+  std::uint64_t hit_pages = 0;       // of these beginnings
+  std::uint64_t restored_bytes = 0;  // copied to the device
+  std::uint64_t written_units = 0;   // left the device
+  std::uint64_t written_bytes = 0;
+  std::uint64_t states_given_up = 0;  // in the middle of a conversation, for room
+  std::uint64_t units_given_up = 0;   // whole
+  std::uint64_t lost = 0;             // states that left the device and found no room
+
+  // On disk; all 0 without a folder.
+  bool disk_writes = false;      // else another process does, and this one reads
+  std::uint64_t disk_files = 0;  // units now
+  std::uint64_t disk_bytes = 0;  // of these
+  std::uint64_t disk_read_units = 0;
+  std::uint64_t disk_written_units = 0;
+  std::uint64_t disk_refused = 0;  // files that did not hold what they said
+  std::uint64_t disk_failed = 0;   // writes that failed, for want of space say
+};
+
 struct EngineStatistics {
   // Requests.
   std::uint64_t submitted = 0;
@@ -86,6 +111,7 @@ struct EngineStatistics {
 
   SpeculationStats speculation;
   NgramTableStatistics ngram_table;
+  KvTierStatistics kv_host;
 
   // One observation per request, when it is over.
   Histogram queue_seconds;    // from submission to the first row

@@ -1,11 +1,14 @@
 #include "kv8/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "base/machine_memory.h"
+#include "base/sha256.h"
 #include "engine/engine_impl.h"
 #include "engine/options.h"
 #include "engine/request_check.h"
@@ -49,6 +52,42 @@ Result<EngineSetup> SetUpFor(const EngineOptions& options, const LoadedModel& lo
   return setup;
 }
 
+/// Raised whenever the same tokens may give other bytes than the kv8 before: units of another
+/// version are not used.
+constexpr int kCacheVersion = 1;
+
+Result<std::string> BindingOf(const EngineOptions& options, const EngineSetup& setup,
+                              const LoadedModel& model) {
+  KV8_ASSIGN_OR_RETURN(
+      const std::string identity,
+      model.Identity({.threads = options.threads, .progress = options.hash_progress}));
+  const KvCachePlan& cache = setup.executor.cache;
+  return Sha256Hex(fmt::format(
+      "version {} model {} device {} backend {} dtype {} layers {} page {} draft {} generated {}",
+      kCacheVersion, identity, static_cast<int>(options.device), options.backend,
+      static_cast<int>(options.kv_dtype), cache.layers, cache.page_bytes(),
+      setup.executor.with_draft, options.cache_generated));
+}
+
+/// Null without one.
+Result<std::unique_ptr<HostTier>> OpenTier(const EngineOptions& options, const EngineSetup& setup,
+                                           const LoadedModel& model) {
+  if (setup.kv_host_bytes == 0) return std::unique_ptr<HostTier>();
+  const bool with_draft = setup.executor.with_draft;
+  HostTierOptions tier{.layout = UnitLayoutOf(setup.executor.cache, model.model().spec, with_draft),
+                       .budget = setup.kv_host_bytes,
+                       .with_draft = with_draft};
+  std::unique_ptr<DiskStore> store;
+  if (!options.kv_disk.empty()) {
+    KV8_ASSIGN_OR_RETURN(tier.binding, BindingOf(options, setup, model));
+    KV8_ASSIGN_OR_RETURN(store, DiskStore::Open({.dir = options.kv_disk,
+                                                 .quota = options.kv_disk_quota,
+                                                 .binding = tier.binding,
+                                                 .layout = tier.layout}));
+  }
+  return std::make_unique<HostTier>(std::move(tier), std::move(store));
+}
+
 }  // namespace
 
 Result<MemoryPlan> Engine::Plan(const EngineOptions& options) {
@@ -70,10 +109,12 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
     setup.executor.tokens =
         std::min(setup.executor.tokens, static_cast<std::int64_t>(tokenizer->vocab_size()));
   }
+  KV8_ASSIGN_OR_RETURN(auto tier, OpenTier(options, setup, *model));
   KV8_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                        CreateExecutor(setup.device, model->model(), setup.executor));
-  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(
-      options, setup, std::move(model), std::move(executor), std::move(tokenizer))));
+  return std::unique_ptr<Engine>(
+      new Engine(std::make_unique<Impl>(options, setup, std::move(model), std::move(executor),
+                                        std::move(tokenizer), std::move(tier))));
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "engine/request_check.h"
@@ -52,11 +53,12 @@ void CheckLogits(Sequence& sequence, ConstMatrix logits, std::span<const TokenId
 
 Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
                    std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
-                   std::shared_ptr<const Tokenizer> tokenizer)
+                   std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<HostTier> tier)
     : dir_(options.model),
       loaded_(std::move(model)),
       runner_(*loaded_, setup.executor.cache, setup.preempted_bytes, std::move(executor)),
-      scheduler_(setup.scheduler, setup.executor.cache.pages),
+      tier_(std::move(tier)),
+      scheduler_(setup.scheduler, setup.executor.cache.pages, tier_.get()),
       tokenizer_(std::move(tokenizer)) {
   const ModelSpec& config = loaded_->model().spec;
   info_ = {.vocab = config.vocab,
@@ -73,6 +75,18 @@ Engine::Impl::Impl(const EngineOptions& options, const EngineSetup& setup,
              .max_choices = options.max_num_seqs,
              .speculative_tokens = options.speculative_tokens};
   if (options.speculative_tokens > 0) speculator_.emplace(runner_, options.draft_sampling);
+}
+
+/// What the pools and host memory hold goes to disk, so that the next engine goes on from there.
+Engine::Impl::~Impl() {
+  if (!tier_ || !tier_->has_store() || failure_ || runner_.executor().failure()) return;
+  try {
+    scheduler_.GiveUpAll();
+    WriteBack();
+    tier_->StoreAll();
+  } catch (const std::bad_alloc&) {
+    // What could not be kept is computed again.
+  }
 }
 
 Result<const Tokenizer*> Engine::Impl::FindTokenizer() const {
@@ -114,6 +128,7 @@ bool Engine::Impl::Step() {
   scheduler_.Schedule(plan_);
   MarkStarted(plan_);
   clock.scheduled = Clock::now();
+  WriteBack();
   runner_.Run(plan_);
   statistics_.OnPlan(plan_);
   clock.ran = Clock::now();
@@ -124,6 +139,7 @@ bool Engine::Impl::Step() {
   clock.drafted = Clock::now();
   if (!FailAllIfFailed()) {
     scheduler_.CachePages(plan_, keeps_, dropped_);
+    WriteBack();
     scheduler_.GiveUp(runner_.KeepSnapshots(plan_, keeps_, dropped_));
   }
   DeliverFinished();
@@ -131,6 +147,13 @@ bool Engine::Impl::Step() {
   clock.end = Clock::now();
   statistics_.OnStep(clock);
   return !scheduler_.idle();
+}
+
+/// Keeps in the tier what the scheduler gave up, while pools and snapshots still hold it.
+void Engine::Impl::WriteBack() {
+  if (!tier_) return;
+  const std::vector<TierWrite> writes = scheduler_.TakeWrites();
+  for (const auto& unit : runner_.WriteBack(writes)) tier_->Forget(*unit);
 }
 
 void Engine::Impl::MarkStarted(const StepPlan& plan) {

@@ -26,7 +26,8 @@ class Engine::Impl {
  public:
   Impl(const EngineOptions& options, const EngineSetup& setup,
        std::unique_ptr<const LoadedModel> model, std::unique_ptr<Executor> executor,
-       std::shared_ptr<const Tokenizer> tokenizer);
+       std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<HostTier> tier);
+  ~Impl();
 
   Result<RequestId> Submit(Request request, TokenCallback on_token, DoneCallback on_done);
   bool Step();
@@ -41,6 +42,7 @@ class Engine::Impl {
   EngineStatistics statistics() const {
     EngineStatistics now = statistics_.Snapshot(scheduler_, runner_.executor().Saturation());
     now.ngram_table = runner_.executor().ngram_table();
+    if (tier_) now.kv_host = tier_->statistics();
     return now;
   }
 
@@ -49,6 +51,7 @@ class Engine::Impl {
   Result<const Tokenizer*> FindTokenizer() const;
   void Enqueue(std::unique_ptr<RequestRecord> record);
   static void MarkStarted(const StepPlan& plan);
+  void WriteBack();
   void Commit(const StepPlan& plan);
   void CommitPrompt(const PlanItem& item);
   void CommitTokens(const PlanItem& item, Matrix logits, std::span<const TokenId> tokens);
@@ -64,6 +67,7 @@ class Engine::Impl {
   const std::filesystem::path dir_;
   std::unique_ptr<const LoadedModel> loaded_;
   Runner runner_;
+  const std::unique_ptr<HostTier> tier_;  // null: none
   Scheduler scheduler_;
   Sampler sampler_;
   std::optional<Speculator> speculator_;

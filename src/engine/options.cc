@@ -81,6 +81,21 @@ std::int64_t SnapshotBytes(const ModelSpec& spec, bool with_draft) {
   return StateLayout::For(spec, with_draft).bytes() + streams;
 }
 
+/// Errors: kResourceExhausted for a budget below one unit of regular length.
+Result<std::int64_t> HostTierBytes(const EngineOptions& options, const EngineSetup& setup,
+                                   const ModelSpec& spec) {
+  if (options.kv_host_memory == 0) return 0;
+  const ExecutorLimits& limits = setup.executor;
+  const std::int64_t unit = UnitLayoutOf(limits.cache, spec, limits.with_draft)
+                                .Bytes(std::min(kSnapshotDistance, limits.sequence_pages));
+  const std::int64_t padded = unit + 2 * static_cast<std::int64_t>(IoBuffer::kBytes);
+  if (options.kv_host_memory >= padded) return options.kv_host_memory;
+  return Error{Code::kResourceExhausted,
+               fmt::format("{} bytes given, a run of pages with its state takes {}",
+                           options.kv_host_memory, padded),
+               "--kv-host-memory", "give more, or 0 for no tier in host memory"};
+}
+
 /// How many such points are kept at most. Without a prefix cache one, for the choices of a request.
 Result<std::int64_t> MaxSnapshots(const EngineOptions& options, const ModelSpec& spec) {
   if (options.prefix_cache_memory == 0) return options.max_num_seqs > 1 ? 1 : 0;
@@ -98,6 +113,36 @@ std::int64_t PreemptedBytes(const EngineSetup& setup, const ModelSpec& spec) {
   const std::int64_t pages = limits.sequence_pages * limits.cache.page_bytes();
   const std::int64_t state = StateLayout::For(spec, limits.with_draft).bytes();
   return Scheduler::MaxPreempted(setup.scheduler) * (state + pages);
+}
+
+/// What outlives a request.
+Result<void> CheckSharing(const EngineOptions& options) {
+  if (options.prefix_cache_memory < 0) {
+    return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.prefix_cache_memory),
+                 "--prefix-cache-memory", "use a number of bytes, or 0 for no prefix cache"};
+  }
+  if (options.kv_host_memory < 0) {
+    return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.kv_host_memory),
+                 "--kv-host-memory", "use a number of bytes, or 0 for no tier in host memory"};
+  }
+  if (options.kv_host_memory > 0 && options.prefix_cache_memory == 0) {
+    return Error{Code::kInvalidArgument, "without a prefix cache nothing is looked for",
+                 "--kv-host-memory", "give --prefix-cache-memory too"};
+  }
+  if (!options.kv_disk.empty() && (options.kv_host_memory == 0 || options.kv_disk_quota <= 0)) {
+    return Error{Code::kInvalidArgument,
+                 "units go to disk and come back through host memory, and need a quota there",
+                 "--kv-disk", "give --kv-host-memory and --kv-disk-quota too"};
+  }
+  if (options.kv_disk.empty() && options.kv_disk_quota != 0) {
+    return Error{Code::kInvalidArgument, "a quota without a folder", "--kv-disk-quota",
+                 "give --kv-disk too"};
+  }
+  if (options.cache_generated && options.prefix_cache_memory == 0) {
+    return Error{Code::kInvalidArgument, "there is no prefix cache to share pages through",
+                 "--cache-generated", "give --prefix-cache-memory too"};
+  }
+  return {};
 }
 
 }  // namespace
@@ -124,14 +169,7 @@ Result<void> CheckOptions(const EngineOptions& options) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", *options.table_cache),
                  "--table-cache", "use a number of bytes, or 0 for mapped tables"};
   }
-  if (options.prefix_cache_memory < 0) {
-    return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.prefix_cache_memory),
-                 "--prefix-cache-memory", "use a number of bytes, or 0 for no prefix cache"};
-  }
-  if (options.cache_generated && options.prefix_cache_memory == 0) {
-    return Error{Code::kInvalidArgument, "there is no prefix cache to share pages through",
-                 "--cache-generated", "give --prefix-cache-memory too"};
-  }
+  KV8_RETURN_IF_ERROR(CheckSharing(options));
   if (options.max_model_len < 0) {
     return Error{Code::kInvalidArgument, fmt::format("{} is negative", options.max_model_len),
                  "--max-model-len", "use a positive number, or 0 for the checkpoint's"};
@@ -211,6 +249,7 @@ Result<EngineSetup> SetUp(const EngineOptions& options, const ModelSpec& spec) {
                      .choices_only = options.prefix_cache_memory == 0,
                      .cache_generated = options.cache_generated};
   setup.preempted_bytes = PreemptedBytes(setup, spec);
+  KV8_ASSIGN_OR_RETURN(setup.kv_host_bytes, HostTierBytes(options, setup, spec));
   return setup;
 }
 
@@ -225,6 +264,10 @@ std::optional<std::int64_t> TableCacheOf(const EngineOptions& options, std::int6
   const std::int64_t cache =
       options.table_cache.value_or(too_large ? DefaultTableCache(table_bytes) : 0);
   return cache > 0 ? std::optional(cache) : std::nullopt;
+}
+
+UnitLayout UnitLayoutOf(const KvCachePlan& cache, const ModelSpec& spec, bool with_draft) {
+  return {.page_bytes = cache.page_bytes(), .state_bytes = SnapshotBytes(spec, with_draft)};
 }
 
 MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,
@@ -246,7 +289,8 @@ MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,
           .weights = executor.weights,
           .tables = executor.tables,
           .snapshots = setup.scheduler.max_snapshots * SnapshotBytes(spec, with_draft),
-          .preempted = setup.preempted_bytes};
+          .preempted = setup.preempted_bytes,
+          .kv_host = setup.kv_host_bytes};
 }
 
 }  // namespace kv8

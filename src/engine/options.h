@@ -6,6 +6,7 @@
 
 #include "engine/scheduler.h"
 #include "kv8/engine.h"
+#include "kvtier/kv_unit.h"
 #include "model/executor.h"
 #include "tensor/model_spec.h"
 
@@ -16,6 +17,7 @@ struct EngineSetup {
   std::int64_t max_model_len = 0;
   DeviceKind device = DeviceKind::kCpu;
   std::int64_t preempted_bytes = 0;  // most that preempted sequences hold outside of the pools
+  std::int64_t kv_host_bytes = 0;    // of the tier in host memory; 0: none
   SchedulerLimits scheduler;
   ExecutorLimits executor;
 };
@@ -39,6 +41,9 @@ std::int64_t DefaultTableCache(std::int64_t table_bytes);
 /// bytes.
 std::optional<std::int64_t> TableCacheOf(const EngineOptions& options, std::int64_t table_bytes,
                                          std::int64_t memory);
+
+/// Sizes of what moves between the tiers of the cache.
+UnitLayout UnitLayoutOf(const KvCachePlan& cache, const ModelSpec& spec, bool with_draft);
 
 /// What an engine with this setup takes. `executor` says what the executor's part is.
 MemoryPlan PlanMemory(const EngineSetup& setup, const ModelSpec& spec,

@@ -165,14 +165,56 @@ void Runner::ComputeLogits(const StepPlan& plan) {
 void Runner::TakeOver(std::span<const PlanHit> hits) {
   std::vector<DraftItem> items;
   for (const PlanHit& hit : hits) {
-    const Snapshot& snapshot = snapshots_.at(hit.snapshot);
-    executor_->LoadState(snapshot.state, hit.sequence->slot);
-    if (!with_draft_) continue;
     const std::int64_t row = std::ssize(items);
-    executor_->LoadStreams(snapshot.last_streams, row);
+    LoadStart(hit, row);
+    if (!with_draft_) continue;
     items.push_back({hit.sequence, hit.sequence->computed - 1, 1, row});
   }
   if (!items.empty()) Draft(items, StreamSource::kTarget);
+}
+
+/// The state that a sequence goes on from, the pages that come with it, and with a draft head the
+/// streams of its last row, to `row`.
+void Runner::LoadStart(const PlanHit& hit, std::int64_t row) {
+  const int slot = hit.sequence->slot;
+  if (hit.unit == nullptr) {
+    const Snapshot& snapshot = snapshots_.at(hit.snapshot);
+    executor_->LoadState(snapshot.state, slot);
+    if (with_draft_) executor_->LoadStreams(snapshot.last_streams, row);
+    return;
+  }
+  const auto page = static_cast<std::size_t>(cache_.page_bytes());
+  for (const PlanRead& read : hit.reads) {
+    const auto bytes = read.unit->pages->buffer().bytes();
+    const auto begin = static_cast<std::size_t>(read.first) * page;
+    executor_->LoadPages(bytes.subspan(begin, read.to.size() * page), read.to);
+  }
+  const auto state = hit.unit->state->buffer().bytes();
+  executor_->LoadState(state.first(static_cast<std::size_t>(state_bytes_)), slot);
+  if (!with_draft_) return;
+  std::vector<float> streams(static_cast<std::size_t>(stream_width_));
+  std::ranges::copy(state.subspan(static_cast<std::size_t>(state_bytes_)),
+                    std::as_writable_bytes(std::span(streams)).begin());
+  executor_->LoadStreams(streams, row);
+}
+
+std::vector<std::shared_ptr<KvUnit>> Runner::WriteBack(std::span<const TierWrite> writes) {
+  std::vector<std::shared_ptr<KvUnit>> missed;
+  for (const TierWrite& write : writes) {
+    const auto snapshot = snapshots_.find(write.snapshot);
+    if (snapshot == snapshots_.end()) {
+      missed.push_back(write.unit);
+      continue;
+    }
+    if (!write.pages.empty()) {
+      executor_->SavePages(write.pages, write.unit->pages->buffer().bytes());
+    }
+    const auto state = write.unit->state->buffer().bytes();
+    const auto streams = std::as_bytes(std::span(snapshot->second.last_streams));
+    std::ranges::copy(streams, std::ranges::copy(snapshot->second.state, state.begin()).out);
+    write.unit->written = true;
+  }
+  return missed;
 }
 
 std::span<const PlanKeep> Runner::KeepSnapshots(const StepPlan& plan,

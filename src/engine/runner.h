@@ -63,6 +63,9 @@ class Runner {
   std::span<const PlanKeep> KeepSnapshots(const StepPlan& plan, std::span<const PlanKeep> keeps,
                                           std::span<const SnapshotId> dropped);
 
+  /// Fills units from the pools and snapshots. Returns those whose snapshot was never taken.
+  std::vector<std::shared_ptr<KvUnit>> WriteBack(std::span<const TierWrite> writes);
+
   /// Drops what is kept for a sequence outside of the pools.
   void Forget(const Sequence& sequence);
   /// Bytes of what is kept for preempted sequences now.
@@ -88,6 +91,7 @@ class Runner {
   void Save(const PlanSave& save);
   void Restore(const Sequence& sequence);
   void TakeOver(std::span<const PlanHit> hits);
+  void LoadStart(const PlanHit& hit, std::int64_t row);
   Snapshot TakeSnapshot(const StepPlan& plan, const PlanKeep& keep);
   void AddRows(const PlanItem& item);
   void FeedPromptRows(const StepPlan& plan);

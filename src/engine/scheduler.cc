@@ -9,9 +9,6 @@
 namespace kv8 {
 namespace {
 
-// Pages between regular snapshots of a long prompt.
-constexpr std::int64_t kSnapshotDistance = 16;
-
 bool Earlier(const Sequence* a, const Sequence* b) {
   return a->arrival < b->arrival;
 }
@@ -67,8 +64,15 @@ void StepPlan::Clear() {
   rows = 0;
 }
 
-Scheduler::Scheduler(const SchedulerLimits& limits, std::int64_t pages)
-    : limits_(limits), pages_(pages), tree_(pages_, limits.with_draft) {
+Scheduler::Scheduler(const SchedulerLimits& limits, std::int64_t pages, HostTier* tier)
+    : limits_(limits), pages_(pages), tree_(pages_, limits.with_draft), tier_(tier) {
+  if (tier_ != nullptr) {
+    tree_.OnLeave([this](const LeavingPrefix& leaving) {
+      // Room first: a unit in the tier must be filled.
+      if (writes_.size() == writes_.capacity()) writes_.reserve(2 * writes_.size() + 8);
+      if (auto write = tier_->Take(leaving)) writes_.push_back(*std::move(write));
+    });
+  }
   for (int slot = limits.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
   running_.reserve(static_cast<std::size_t>(limits.max_num_seqs));
   turns_.reserve(static_cast<std::size_t>(limits.max_num_seqs));
@@ -219,6 +223,11 @@ bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
       look ? tree_.Find(sequence.prompt(), sequence.shareable_pages(), GroupOf(sequence))
            : PrefixHit{};
   const auto found = static_cast<std::int64_t>(hit.pages.size());
+  if (look && tier_ != nullptr) {
+    const TierHit far = tier_->Find(sequence.prompt(), sequence.shareable_pages(),
+                                    GroupOf(sequence), std::ssize(hit.known), found);
+    if (far.pages > 0) return TakeOverFromTier(sequence, hit, far, plan);
+  }
   // With a draft layer the last page's last row depends on the token after it: a copy of its own.
   const bool copy = limits_.with_draft && found > 0;
   const auto shared = std::span(hit.pages).first(hit.pages.size() - (copy ? 1 : 0));
@@ -237,12 +246,45 @@ bool Scheduler::TakeOver(Sequence& sequence, StepPlan& plan) {
   if (found > 0) plan.hits.push_back({&sequence, hit.snapshot});
   sequence.computed = found * kPageTokens;
   if (MayHandOn(sequence)) sequence.snapshot_points = SnapshotPoints(sequence, hit.matched_pages);
-  if (look) {
+  CountLookup(sequence, look, found);
+  return true;
+}
+
+void Scheduler::CountLookup(const Sequence& sequence, bool looked, std::int64_t found) {
+  if (looked) {
     ++prefix_counts_.lookups;
     prefix_counts_.tokens += static_cast<std::uint64_t>(sequence.prompt_tokens);
   }
   prefix_counts_.hits += found > 0 ? 1 : 0;
   prefix_counts_.pages += static_cast<std::uint64_t>(found);
+}
+
+/// As TakeOver, with the pages that are still in the pools and copies of the others. With a draft
+/// layer the last page is always a copy, whose last row is computed again.
+bool Scheduler::TakeOverFromTier(Sequence& sequence, const PrefixHit& near, const TierHit& far,
+                                 StepPlan& plan) {
+  const std::int64_t shareable = far.pages - (limits_.with_draft ? 1 : 0);
+  const std::int64_t shared = std::min<std::int64_t>(std::ssize(near.known), shareable);
+  const auto pages = std::span(near.known).first(static_cast<std::size_t>(shared));
+  sequence.pages.assign(pages.begin(), pages.end());
+  pages_.Retain(pages);
+  if (!Grow(sequence, plan)) {
+    pages_.Free(sequence.pages);
+    sequence.pages.clear();
+    return false;
+  }
+  PlanHit hit{.sequence = &sequence, .unit = far.chain.back()};
+  for (const auto& unit : far.chain) {
+    const std::int64_t from = std::max(unit->name.first, shared);
+    if (from >= unit->name.last) continue;
+    const auto own = sequence.pages.begin();
+    hit.reads.push_back({unit, from - unit->name.first, {own + from, own + unit->name.last}});
+  }
+  tier_->OnHit(far.pages, hit.reads.empty() ? 0 : far.pages - shared);
+  plan.hits.push_back(std::move(hit));
+  sequence.computed = far.pages * kPageTokens;
+  if (MayHandOn(sequence)) sequence.snapshot_points = SnapshotPoints(sequence, near.matched_pages);
+  CountLookup(sequence, true, far.pages);
   return true;
 }
 

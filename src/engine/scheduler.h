@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/sequence.h"
 #include "kvcache/page_pool.h"
 #include "kvcache/prefix_tree.h"
+#include "kvtier/host_tier.h"
 #include "model/batch.h"
 
 namespace kv8 {
@@ -39,10 +42,19 @@ struct PlanCopy {
   PageId to{};
 };
 
-/// A sequence that starts from a snapshot, after its `computed` tokens.
+/// Pages of a unit that a sequence gets copies of.
+struct PlanRead {
+  std::shared_ptr<const KvUnit> unit;
+  std::int64_t first = 0;  // counted in the unit
+  std::vector<PageId> to;
+};
+
+/// A sequence that starts after its `computed` tokens, from a snapshot or from the state of a unit.
 struct PlanHit {
   Sequence* sequence = nullptr;
   SnapshotId snapshot{};
+  std::shared_ptr<const KvUnit> unit = {};  // null: the snapshot
+  std::vector<PlanRead> reads = {};
 };
 
 /// A state to be kept for other prompts: that after the first `tokens` tokens of an item's
@@ -66,6 +78,9 @@ struct StepPlan {
   void Clear();
 };
 
+/// Pages between regular snapshots of a long prompt.
+inline constexpr std::int64_t kSnapshotDistance = 16;
+
 struct SchedulerLimits {
   int max_num_seqs = 1;
   std::int64_t prefill_chunk = 512;            // a multiple of kPageTokens
@@ -82,6 +97,9 @@ struct SchedulerLimits {
 /// step; prompts share what the row budget leaves and take turns. When pages run out the latest
 /// sequence is saved and continues once there is room. It keeps its place among the max_num_seqs
 /// that have started, so that what is saved has a bound.
+///
+/// With a tier in host memory, what leaves the pools is offered to that first: TakeWrites, which is
+/// to be carried out before the next plan and before what CachePages dropped is dropped.
 class Scheduler {
  public:
   /// Most sequences that are preempted at once: one always runs.
@@ -90,7 +108,8 @@ class Scheduler {
   }
 
   /// `pages` must hold one sequence of the greatest length, so that the first in line always runs.
-  Scheduler(const SchedulerLimits& limits, std::int64_t pages);
+  /// `tier` may be null and must outlive the scheduler.
+  Scheduler(const SchedulerLimits& limits, std::int64_t pages, HostTier* tier = nullptr);
 
   /// Puts a waiting sequence in line.
   void Add(Sequence& sequence);
@@ -106,6 +125,10 @@ class Scheduler {
                   std::vector<SnapshotId>& dropped);
   /// States that could not be kept.
   void GiveUp(std::span<const PlanKeep> keeps);
+  /// Offers all states to the tier, as if they left the pools now.
+  void GiveUpAll() { tree_.TellAll(); }
+  /// What the last Schedule or CachePages wants to be kept in the tier.
+  std::vector<TierWrite> TakeWrites() { return std::exchange(writes_, {}); }
 
   /// Counters of the prefix cache.
   struct PrefixCounts {
@@ -131,6 +154,9 @@ class Scheduler {
   void SchedulePrefill(StepPlan& plan);
   bool Grow(Sequence& sequence, StepPlan& plan);
   bool TakeOver(Sequence& sequence, StepPlan& plan);
+  bool TakeOverFromTier(Sequence& sequence, const PrefixHit& near, const TierHit& far,
+                        StepPlan& plan);
+  void CountLookup(const Sequence& sequence, bool looked, std::int64_t found);
   /// Whether one more may start: preempted ones come back before.
   bool MayStart() const { return std::ssize(running_) + preempted_ < limits_.max_num_seqs; }
   bool MustWaitForSibling(const Sequence& sequence) const;
@@ -143,6 +169,8 @@ class Scheduler {
   SchedulerLimits limits_;
   PagePool pages_;
   PrefixTree tree_;
+  HostTier* const tier_;
+  std::vector<TierWrite> writes_;
   PrefixCounts prefix_counts_;
   std::int64_t next_snapshot_ = 0;
   std::vector<int> free_slots_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
 
 namespace kv8 {
@@ -62,6 +63,9 @@ PrefixHit PrefixTree::Find(std::span<const TokenId> prompt, std::int64_t max_pag
   const std::vector<Step> steps = Match(prompt, max_pages, group);
   PrefixHit hit;
   hit.matched_pages = static_cast<std::int64_t>(steps.size());
+  for (const Step& step : steps) {
+    if (step.exact != nullptr) hit.known.push_back(step.exact->page);
+  }
   std::size_t usable = steps.size();
   while (usable > 0 && steps[usable - 1].snapshot == nullptr) --usable;
   if (usable == 0) return hit;
@@ -90,6 +94,8 @@ void PrefixTree::Insert(std::span<const TokenId> prompt, std::span<const PageId>
       std::list<Node*> use{fresh.get()};
       found = children->emplace(Key(key.begin(), key.end()), std::move(fresh)).first;
       Node& node = *found->second;
+      node.parent = path.empty() ? nullptr : path.back();
+      node.group = group;
       node.siblings = children;
       node.self = found;
       node.page = pages[i];
@@ -121,6 +127,7 @@ void PrefixTree::AttachSnapshot(std::span<const TokenId> prompt, std::int64_t pa
 std::optional<SnapshotId> PrefixTree::DropSnapshot() {
   if (snapshots_.empty()) return std::nullopt;
   Node& node = *snapshots_.front();
+  TellLeaving(node);
   snapshots_.pop_front();
   return std::exchange(node.snapshot, std::nullopt);
 }
@@ -149,8 +156,33 @@ void PrefixTree::Evict(std::int64_t count, std::vector<SnapshotId>& dropped) {
   }
 }
 
+void PrefixTree::TellLeaving(const Node& node) const {
+  if (!on_leave_) return;
+  try {
+    LeavingPrefix leaving{.snapshot = *node.snapshot, .group = node.group};
+    std::vector<const Node*> path;
+    for (const Node* step = &node; step != nullptr; step = step->parent) path.push_back(step);
+    const auto tokens = static_cast<std::ptrdiff_t>(kPageTokens);
+    for (std::size_t i = path.size(); i-- > 0;) {
+      const Key& key = path[i]->self->first;
+      leaving.tokens.insert(leaving.tokens.end(), key.begin(),
+                            i > 0 ? key.begin() + tokens : key.end());
+      leaving.pages.push_back(path[i]->page);
+      if (i > 0 && path[i]->snapshot) leaving.run_begin = std::ssize(leaving.pages);
+    }
+    on_leave_(leaving);
+  } catch (const std::bad_alloc&) {
+    // What could not be kept is computed again when it comes again.
+  }
+}
+
+void PrefixTree::TellAll() const {
+  for (const Node* node : snapshots_) TellLeaving(*node);
+}
+
 void PrefixTree::Remove(Node& node, std::vector<SnapshotId>& dropped) {
   if (node.snapshot) {
+    TellLeaving(node);
     dropped.push_back(*node.snapshot);
     snapshots_.erase(node.snapshot_use);
   }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kv8/types.h"
@@ -22,6 +24,16 @@ struct PrefixHit {
   std::vector<PageId> pages;       // of the usable beginning
   SnapshotId snapshot{};           // valid when there are pages
   std::int64_t matched_pages = 0;  // known to the tree, usable or not
+  std::vector<PageId> known;       // of these, the ones that are equal in all they depend on
+};
+
+/// A state that the tree gives up, and the beginning that it is the state after.
+struct LeavingPrefix {
+  SnapshotId snapshot{};
+  std::uint64_t group = 0;
+  std::vector<TokenId> tokens;  // of the pages, and the one after them where pages depend on it
+  std::vector<PageId> pages;
+  std::int64_t run_begin = 0;  // pages up to the nearest earlier point with a state; 0: none
 };
 
 /// A tree over pages of kPageTokens tokens. Nodes are found by comparing tokens, never by a hash.
@@ -62,6 +74,13 @@ class PrefixTree {
   /// Gives up this one; false when it is gone already.
   bool DropSnapshot(SnapshotId snapshot);
 
+  /// Whoever wants to keep what is given up for room. Called while the pages still hold it; for
+  /// want of memory it may be left out. Not called for DropSnapshot(SnapshotId).
+  using LeaveSink = std::function<void(const LeavingPrefix&)>;
+  void OnLeave(LeaveSink sink) { on_leave_ = std::move(sink); }
+  /// Tells the sink of every state, as if all were given up, least recently used first.
+  void TellAll() const;
+
   /// Gives up pages that nobody else holds until `count` more are free in the pool or none is
   /// left. Appends the snapshots that went with them to `dropped`.
   void Evict(std::int64_t count, std::vector<SnapshotId>& dropped);
@@ -79,6 +98,8 @@ class PrefixTree {
   };
   using Children = std::map<Key, std::unique_ptr<Node>, KeyLess>;
   struct Node {
+    Node* parent = nullptr;  // null: of the first page
+    std::uint64_t group = 0;
     Children* siblings = nullptr;  // that it is one of
     Children::iterator self;
     PageId page{};
@@ -99,10 +120,12 @@ class PrefixTree {
   std::vector<Step> Match(std::span<const TokenId> prompt, std::int64_t max_pages,
                           std::uint64_t group);
   void Touch(std::span<Node* const> path);
+  void TellLeaving(const Node& node) const;
   void Remove(Node& node, std::vector<SnapshotId>& dropped);
 
   PagePool& pool_;
   const bool with_draft_;
+  LeaveSink on_leave_;
   std::map<std::uint64_t, Children> roots_;  // by group
   std::list<Node*> nodes_;                   // least recently used first; a child before its parent
   std::list<Node*> snapshots_;               // nodes that have one, least recently used first

@@ -1,7 +1,11 @@
 #include "model/loaded_model.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "base/json.h"
+#include "base/sha256.h"
 #include "family/bind_model.h"
 #include "scalepack/kv_scales.h"
 
@@ -49,6 +53,14 @@ Result<LoadedModel> LoadedModel::Open(const ModelSource& source) {
   KV8_ASSIGN_OR_RETURN(Model model, BindModel(config, CheckpointSource(*loaded.checkpoint_)));
   loaded.model_ = std::make_unique<const Model>(std::move(model));
   return loaded;
+}
+
+Result<std::string> LoadedModel::Identity(const WeightsHashOptions& hash) const {
+  KV8_ASSIGN_OR_RETURN(const Lineage lineage,
+                       LineageOf(*checkpoint_, hash, lineage_.weights_sha256));
+  std::string text = lineage.weights_sha256 + "\n" + JsonText(lineage.config) + "\n";
+  for (const StoreScales& scales : scales_) text += fmt::format("{:a} {:a}\n", scales.k, scales.v);
+  return Sha256Hex(text);
 }
 
 }  // namespace kv8

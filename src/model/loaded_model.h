@@ -44,6 +44,8 @@ class LoadedModel {
   const std::string& scale_pack_id() const { return scale_pack_id_; }
   /// How these scales belong to the checkpoint; kNone without kE4M3.
   const LineageMatch& lineage() const { return lineage_; }
+  /// Names weights, configuration and scales: 64 hex digits. Errors: those of WeightsSha256.
+  Result<std::string> Identity(const WeightsHashOptions& hash) const;
 
  private:
   LoadedModel() = default;

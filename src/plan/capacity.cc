@@ -38,7 +38,7 @@ std::int64_t CacheBytes(const MemoryPlan& memory) {
 /// Fills in where everything lies.
 void Sum(const PlanRequest& request, const StageModel& stage, StagePlan& plan) {
   MemoryPlan& memory = plan.memory;
-  const std::int64_t host = memory.snapshots + memory.preempted;
+  const std::int64_t host = memory.host();
   plan.on_host = plan.on_disk = 0;
   const auto add = [&plan](Place place, std::int64_t bytes) {
     if (place == Place::kHost) plan.on_host += bytes;

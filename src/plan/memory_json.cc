@@ -16,6 +16,7 @@ Json MemoryJson(const MemoryPlan& memory) {
           {"tables", memory.tables},
           {"snapshots", memory.snapshots},
           {"preempted", memory.preempted},
+          {"kv_host", memory.kv_host},
           {"total", memory.total()}};
 }
 

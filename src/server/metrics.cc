@@ -220,10 +220,39 @@ void AddMemory(Families& out, const MemoryPlan& plan) {
       {"weights", plan.weights},
       {"tables", plan.tables},
       {"snapshots", plan.snapshots},
-      {"preempted", plan.preempted}};
+      {"preempted", plan.preempted},
+      {"kv_host", plan.kv_host}};
   for (const auto& [owner, bytes] : owners) {
     out.Add(static_cast<double>(bytes), {{"owner", owner}});
   }
+}
+
+void AddKvHost(Families& out, const KvTierStatistics& s) {
+  constexpr double kGib = 1 << 30;
+  out.Gauge("kv8:kv_host_budget_bytes", "Bytes that the tier in host memory may take.", s.budget);
+  out.Gauge("kv8:kv_host_bytes", "Bytes that it takes.", s.bytes);
+  out.Gauge("kv8:kv_host_units", "Runs of pages in it.", s.units);
+  out.Gauge("kv8:kv_host_contexts", "Ends in it from which a conversation can go on.", s.contexts);
+  out.Gauge(
+      "kv8:kv_host_contexts_per_gib", "Of these, for each GiB that it takes.",
+      s.bytes > 0 ? static_cast<double>(s.contexts) * kGib / static_cast<double>(s.bytes) : 0);
+  out.Counter("kv8:kv_host_hits_total", "Prompts of which it supplied a beginning.", s.hits);
+  out.Counter("kv8:kv_host_hit_pages_total", "Pages of these beginnings.", s.hit_pages);
+  out.Counter("kv8:kv_host_restored_bytes_total", "Bytes copied to the device.", s.restored_bytes);
+  out.Counter("kv8:kv_host_written_bytes_total", "Bytes copied from it.", s.written_bytes);
+  out.Begin("kv8:kv_host_given_up_total", "What made room, or found none.", MetricType::Counter);
+  out.Add(static_cast<double>(s.states_given_up), {{"what", "states"}});
+  out.Add(static_cast<double>(s.units_given_up), {{"what", "units"}});
+  out.Add(static_cast<double>(s.lost), {{"what", "lost"}});
+  out.Gauge("kv8:kv_disk_writer", "Whether this process writes the folder of the tier on disk.",
+            s.disk_writes ? 1 : 0);
+  out.Gauge("kv8:kv_disk_files", "Runs of pages on disk.", s.disk_files);
+  out.Gauge("kv8:kv_disk_bytes", "Bytes of these files.", s.disk_bytes);
+  out.Counter("kv8:kv_disk_read_units_total", "Runs read from disk.", s.disk_read_units);
+  out.Counter("kv8:kv_disk_written_units_total", "Runs written to disk.", s.disk_written_units);
+  out.Counter("kv8:kv_disk_refused_total", "Files that did not hold what they said.",
+              s.disk_refused);
+  out.Counter("kv8:kv_disk_failed_total", "Writes that failed.", s.disk_failed);
 }
 
 void AddHttp(Families& out, const HttpStatistics& s) {
@@ -252,6 +281,7 @@ std::string MetricsText(const MetricsInput& input) {
   AddKvCache(out, input.kv_cache);
   AddKvLayers(out, input.kv_cache);
   AddMemory(out, input.memory);
+  AddKvHost(out, input.statistics.kv_host);
   AddHttp(out, input.http);
   out.Counter("kv8:log_lines_lost_total", "Lines of the log that nobody read in time.",
               input.log_lines_lost);

@@ -61,6 +61,26 @@ void WriteWork(JsonWriter& json, const EngineStatistics& s) {
   json.EndObject();
 }
 
+void WriteKvHost(JsonWriter& json, const KvTierStatistics& s) {
+  if (s.budget == 0) {
+    json.Key("kv_host").Null();
+    return;
+  }
+  json.Key("kv_host").BeginObject();
+  WriteCount(json, "budget", s.budget);
+  WriteCount(json, "bytes", s.bytes);
+  WriteCount(json, "units", s.units);
+  WriteCount(json, "contexts", s.contexts);
+  WriteCount(json, "hits", s.hits);
+  WriteCount(json, "hit_pages", s.hit_pages);
+  WriteCount(json, "restored_bytes", s.restored_bytes);
+  WriteCount(json, "written_bytes", s.written_bytes);
+  WriteCount(json, "states_given_up", s.states_given_up);
+  WriteCount(json, "units_given_up", s.units_given_up);
+  WriteCount(json, "lost", s.lost);
+  json.EndObject();
+}
+
 void WriteSpeculation(JsonWriter& json, const SpeculationStats& s) {
   const auto write_counts = [&](std::string_view name, const std::vector<std::int64_t>& counts) {
     json.Key(name).BeginArray();
@@ -168,6 +188,7 @@ std::string StateJson(const StateInput& input) {
   json.Key("time").Number(std::chrono::duration<double>(time).count());
   WriteRequests(json, statistics);
   WriteWork(json, statistics);
+  WriteKvHost(json, statistics.kv_host);
   WriteSpeculation(json, statistics.speculation);
   WriteCache(json, snapshot.kv_cache);
   json.Key("pool");

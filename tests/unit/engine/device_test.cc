@@ -173,7 +173,7 @@ TEST(DeviceMemory, IsWhatThePlanSays) {
   // The driver takes memory for code beside what it is asked for, and rounds up.
   constexpr std::int64_t kDriver = 256 << 20;
   const std::int64_t taken = before - device->Memory()->free_bytes;
-  const std::int64_t on_device = plan->total() - plan->snapshots - plan->preempted;
+  const std::int64_t on_device = plan->total() - plan->host();
   EXPECT_GE(taken, on_device);
   EXPECT_LE(taken, on_device + kDriver);
 }
