@@ -25,6 +25,19 @@ class Requests(unittest.TestCase):
         server.stop()
         return [json.loads(line) for line in server.log().splitlines()]
 
+    def test_Api1_the_ids_of_an_output(self):
+        server = self.start()
+        body = {"model": MODEL.name, "prompt": "The lamp", "temperature": 0, "return_token_ids": True}
+        _, answer = self.ask(server, request("POST", "/v1/completions", body))
+        choice = answer["choices"][0]
+        self.assertEqual(len(choice["token_ids"]), answer["usage"]["completion_tokens"])
+        ids = {"tokens": choice["token_ids"]}
+        _, back = self.ask(server, request("POST", "/detokenize", ids))
+        self.assertEqual(back["prompt"], choice["text"])
+        body["stream"] = True
+        status, answer = self.ask(server, request("POST", "/v1/completions", body))
+        self.assertEqual((status, answer["error"]["param"]), (400, "return_token_ids"))
+
     def test_Api7_the_log_says_why_a_request_was_refused(self):
         server = self.start()
         body = {"model": MODEL.name, "prompt": "a", "max_tokens": 2, "functions": [{"name": "f"}]}

@@ -77,6 +77,11 @@ class WholeCompletion : public GenerationSink {
     }
     json.Key("finish_reason");
     WriteFinishReason(json, choice.finish_reason);
+    if (context_.request.return_token_ids) {
+      json.Key("token_ids").BeginArray();
+      for (const TokenId id : choice.token_ids) json.Integer(id);
+      json.EndArray();
+    }
     json.EndObject();
   }
 

@@ -94,6 +94,10 @@ Result<CompletionRequest> ParseCompletionRequest(const OrderedJson& json,
   KV8_ASSIGN_OR_RETURN(const auto logprobs, body.Integer("logprobs", 0, kMax));
   if (logprobs) parsed.common.logprobs = static_cast<int>(*logprobs);
   KV8_ASSIGN_OR_RETURN(parsed.echo, body.Bool("echo", false));
+  KV8_ASSIGN_OR_RETURN(parsed.return_token_ids, body.Bool("return_token_ids", false));
+  if (parsed.return_token_ids && parsed.streaming.stream) {
+    return body.Bad("return_token_ids", "is not possible in a stream", "leave one of the two out");
+  }
   if (parsed.echo && parsed.streaming.stream && logprobs) {
     return body.Bad("echo", "and \"logprobs\" together are not possible in a stream",
                     "leave one of the three out");

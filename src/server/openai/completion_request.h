@@ -29,6 +29,7 @@ struct CompletionRequest {
   OutputForm form;
   StreamParams streaming;
   bool echo = false;
+  bool return_token_ids = false;
 };
 
 /// `defaults` speak for sampling fields that are not set.
