@@ -1,6 +1,7 @@
 // kv8 verify: what one cache costs beside another, measured on the same items.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,9 +22,22 @@ struct VerifyFlags {
   VerifyOptions verify;
   DeviceFlags device;
   ArmFlags arms{.b = "fp8_e4m3"};
+  ServerSpec server;  // B's; empty URL: none
+  ServerSpec a_server;
+  std::string api_key;
+  int timeout = 600;  // seconds
   bool quiet = false;
   bool json = false;
 };
+
+/// An arm that `server` runs, or else `local`.
+ArmSpec ServedOr(ServerSpec server, const VerifyFlags& flags, ArmSpec local) {
+  if (server.url.empty()) return local;
+  server.client.api_key = flags.api_key;
+  server.client.limits.head = std::chrono::seconds(flags.timeout);
+  server.client.limits.between_bytes = server.client.limits.head;
+  return {.dtype = {}, .scale_pack = {}, .server = std::move(server)};
+}
 
 VerifyOptions OptionsOf(const VerifyFlags& flags) {
   VerifyOptions options = flags.verify;
@@ -31,8 +45,8 @@ VerifyOptions OptionsOf(const VerifyFlags& flags) {
   options.engine.backend = flags.device.backend;
   options.engine.threads = flags.device.threads;
   if (!flags.quiet) options.engine.hash_progress = ShowHashing();
-  options.a = flags.arms.A();
-  options.b = flags.arms.B();
+  options.a = ServedOr(flags.a_server, flags, flags.arms.A());
+  options.b = ServedOr(flags.server, flags, flags.arms.B());
   return options;
 }
 
@@ -78,6 +92,29 @@ Result<void> RunVerify(const VerifyFlags& flags) {
                "read the report; a gate's limit stands in the file of --gates"};
 }
 
+void AddServerFlags(CLI::App& app, VerifyFlags& flags) {
+  app.add_option("--server", flags.server.url,
+                 "URL of an OpenAI-compatible server that runs B with the tokenizer of --model")
+      ->check(NotEmpty())
+      ->excludes("--b");
+  app.add_option("--a-server", flags.a_server.url, "URL of a server that runs A")
+      ->check(NotEmpty())
+      ->excludes("--a")
+      ->excludes("--a-scale-pack");
+  app.add_option("--server-model", flags.server.model,
+                 "Name of B's model there; default: the only one that the server lists")
+      ->needs("--server");
+  app.add_option("--a-server-model", flags.a_server.model, "Name of A's model there")
+      ->needs("--a-server");
+  app.add_option("--server-api-key", flags.api_key,
+                 "Key for the servers; prefer the environment variable")
+      ->envname("KV8_SERVER_API_KEY");
+  app.add_option("--server-timeout", flags.timeout,
+                 "Seconds that a server may take to begin an answer, and between its bytes")
+      ->check(WholeNumberWithin(1, 86'400))
+      ->capture_default_str();
+}
+
 void AddCorpusFlags(CLI::App& app, VerifyOptions& verify) {
   app.add_option("--corpus", verify.corpus,
                  R"(JSON Lines with {"text": ...}, and "answer", "depth", "tool" for questions)")
@@ -104,6 +141,7 @@ CommandRun SetUpVerify(CLI::App& app) {
       ->check(NotEmpty());
   AddOverlayFlag(app, verify.engine.overlays);
   AddArmFlags(app, flags->arms);
+  AddServerFlags(app, *flags);
   AddCorpusFlags(app, verify);
   app.add_option("--output-dir", verify.output_dir,
                  "Directory for the report and finished measurements; the same command goes on "

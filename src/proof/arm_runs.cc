@@ -29,7 +29,8 @@ bool Fits(const ArmScores& scores, const std::vector<EvaluationItem>& items) {
   for (const EvaluationItem& item : items) {
     if (!item.IsText()) continue;
     if (text == scores.texts.size()) return false;
-    if (scores.texts[text++].argmax.size() != item.ids.size()) return false;
+    const std::size_t positions = scores.texts[text++].argmax.size();
+    if (positions != 0 && positions != item.ids.size()) return false;  // none of a server
   }
   return text == scores.texts.size();
 }
@@ -58,16 +59,23 @@ ArmRuns::ArmRuns(const VerifyOptions& options, const RunInputs& inputs,
                 done_ += tokens;
                 return Tell().ok();
               }} {
-  all_ = 3 * (ScoreTokensOf(inputs.items) + OutputTokensOf(inputs.items)) +
-         AttentionTokensOf(inputs.items);
+  all_ = 3 * (ScoreTokensOf(inputs.items) + OutputTokensOf(inputs.items));
+  if (!options.a.server && !options.b.server) all_ += AttentionTokensOf(inputs.items);
 }
 
 Result<void> ArmRuns::Measure() {
   KV8_RETURN_IF_ERROR(Tell());
-  for (Arm* arm : {&a_, &again_, &b_}) KV8_RETURN_IF_ERROR(MeasureItems(*arm));
+  for (Arm* arm : {&a_, &again_, &b_}) {
+    KV8_RETURN_IF_ERROR(arm->spec.server ? MeasureServed(*arm) : MeasureItems(*arm));
+  }
   engine_.reset();
-  KV8_RETURN_IF_ERROR(MeasureSchedules(a_));
-  KV8_RETURN_IF_ERROR(MeasureSchedules(b_));
+  for (Arm* arm : {&a_, &b_}) {
+    if (arm->spec.server) {
+      NoteGaps(*arm);
+    } else {
+      KV8_RETURN_IF_ERROR(MeasureSchedules(*arm));
+    }
+  }
   return MeasureBoth();
 }
 
@@ -117,6 +125,30 @@ Result<void> ArmRuns::MeasureItems(Arm& arm) {
               outputs);
 }
 
+/// Asks for the model's name first, which its results are bound to.
+Result<void> ArmRuns::MeasureServed(Arm& arm) {
+  auto served = ServedArm::Connect(*arm.spec.server);
+  const auto scores = [&] { return served->MeasureScores(corpus_); };
+  const auto outputs = [&] { return served->MeasureOutputs(corpus_); };
+  if (served.ok()) arm.results.served_model = served->model();
+  const Result<Json> identity =
+      served.ok() ? Result<Json>(ServedIdentityOf(inputs_, arm.spec.server->url, served->model()))
+                  : Result<Json>(served.error());
+  KV8_RETURN_IF_ERROR(Part({arm.name, "scores", true}, identity, ScoreTokensOf(inputs_.items),
+                           arm.results.scores, scores));
+  return Part({arm.name, "outputs", true}, identity, OutputTokensOf(inputs_.items),
+              arm.results.outputs, outputs);
+}
+
+void ArmRuns::NoteGaps(const Arm& arm) {
+  for (NotMeasured& gap : NeverMeasuredOf(arm.name)) not_measured_.push_back(std::move(gap));
+  if (!arm.results.outputs || !arm.results.outputs->from_text) return;
+  not_measured_.push_back(
+      {arm.name, "token ids",
+       "the server gives texts: outputs are compared by the tokens that the tokenizer makes of "
+       "them"});
+}
+
 Result<void> ArmRuns::MeasureSchedules(Arm& arm) {
   const auto schedule = [&] { return MeasureSchedule(OptionsOf(arm.spec), corpus_); };
   return Part({arm.name, "schedule"}, IdentityOf(inputs_, options_, arm.spec), 0,
@@ -125,7 +157,7 @@ Result<void> ArmRuns::MeasureSchedules(Arm& arm) {
 
 /// Needs an A and a B that run.
 Result<void> ArmRuns::MeasureBoth() {
-  if (!failures_.empty()) return {};
+  if (!failures_.empty() || a_.spec.server || b_.spec.server) return {};
   KV8_ASSIGN_OR_RETURN(const Json a, IdentityOf(inputs_, options_, a_.spec));
   KV8_ASSIGN_OR_RETURN(const Json b, IdentityOf(inputs_, options_, b_.spec));
   const auto attention = [&] { return MeasureAttention(options_, corpus_); };
@@ -152,8 +184,13 @@ Result<void> ArmRuns::Part(const PartName& part, const Result<Json>& identity, s
   }
   if (!found.ok()) {
     if (stored || found.error().code == Code::kCancelled) return found.error();
-    failures_.push_back({.arm = part.arm, .measurement = part.measurement, .error = found.error()});
-    engine_.reset();  // it may have failed for good
+    if (part.served && found.error().code == Code::kUnsupported) {
+      not_measured_.push_back({part.arm, part.measurement, found.error().what});
+    } else {
+      failures_.push_back(
+          {.arm = part.arm, .measurement = part.measurement, .error = found.error()});
+      engine_.reset();  // it may have failed for good
+    }
   } else {
     if (!stored) KV8_RETURN_IF_ERROR(store_.Save(name, *identity, ToJson(*found)));
     result = std::move(*found);

@@ -15,6 +15,7 @@
 #include "proof/measurements.h"
 #include "proof/part_store.h"
 #include "proof/run_inputs.h"
+#include "proof/served_arm.h"
 #include "proof/verify.h"
 
 namespace kv8 {
@@ -40,6 +41,7 @@ class ArmRuns {
   const ArmResults& b() const { return b_.results; }
   const std::optional<AttentionResult>& attention() const { return attention_; }
   const std::vector<ArmFailure>& failures() const { return failures_; }
+  const std::vector<NotMeasured>& not_measured() const { return not_measured_; }
   /// What an engine of this arm is made with.
   EngineOptions OptionsOf(const ArmSpec& arm) const;
 
@@ -51,12 +53,15 @@ class ArmRuns {
   };
 
   Result<void> MeasureItems(Arm& arm);
+  Result<void> MeasureServed(Arm& arm);
+  void NoteGaps(const Arm& arm);
   Result<void> MeasureSchedules(Arm& arm);
   Result<void> MeasureBoth();
   Result<Engine*> EngineOf(const Arm& arm);
   struct PartName {
     std::string arm;
     std::string measurement;
+    bool served = false;  // then what is not supported is no failure
   };
   template <class T, class MakeFn>
   Result<void> Part(const PartName& name, const Result<Json>& identity, std::uint64_t tokens,
@@ -75,6 +80,7 @@ class ArmRuns {
   MeasuredCorpus corpus_;
   std::optional<AttentionResult> attention_;
   std::vector<ArmFailure> failures_;
+  std::vector<NotMeasured> not_measured_;
   std::uint64_t done_ = 0;
   std::uint64_t all_ = 0;
 };

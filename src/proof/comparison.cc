@@ -79,8 +79,8 @@ void JudgeAnswers(const std::vector<EvaluationItem>& items, const ArmOutputs& a,
 }
 
 void JudgeAcceptance(const ArmOutputs& a, const ArmOutputs& b, std::uint64_t seed, Comparison& to) {
+  if (!a.Drafted() || !b.Drafted()) return;
   std::vector<RatioPair> pairs;
-  double drafted = 0;
   for (std::size_t i = 0; i < a.items.size(); ++i) {
     const ItemOutput& of_a = a.items[i];
     const ItemOutput& of_b = b.items[i];
@@ -88,9 +88,7 @@ void JudgeAcceptance(const ArmOutputs& a, const ArmOutputs& b, std::uint64_t see
                      .a_count = static_cast<double>(Sum(of_a.drafted_at)),
                      .b = static_cast<double>(Sum(of_b.accepted_at)),
                      .b_count = static_cast<double>(Sum(of_b.drafted_at))});
-    drafted += pairs.back().a_count + pairs.back().b_count;
   }
-  if (drafted == 0) return;
   to.verdicts.push_back(
       JudgeRatio("acceptance", "drafted tokens accepted", pairs, /*higher_is_better=*/true, seed));
 }
@@ -125,11 +123,10 @@ void AddClipped(const ArmResults& arm, const char* name, Figures& figures) {
     tokens += losses->tokens;
     for (const auto& layer : losses->layers) clipped += layer.saturated_k + layer.saturated_v;
   }
+  if (tokens == 0) return;  // of a server, or of an arm that did not run
   const std::string prefix = std::string("clipped.") + name;
   figures[prefix + "_values"] = static_cast<double>(clipped);
-  if (tokens > 0) {
-    figures[prefix + "_per_token"] = static_cast<double>(clipped) / static_cast<double>(tokens);
-  }
+  figures[prefix + "_per_token"] = static_cast<double>(clipped) / static_cast<double>(tokens);
 }
 
 void AddSchedule(const ArmResults& arm, const std::string& name, Figures& figures) {

@@ -17,6 +17,7 @@ struct ArmResults {
   std::optional<ArmScores> scores;
   std::optional<ArmOutputs> outputs;
   std::optional<ScheduleResult> schedule;
+  std::string served_model;  // of an arm that a server runs
 };
 
 /// A question that pairs of items answer. "Not shown" is the answer that too few pairs give too: it

@@ -30,6 +30,7 @@ struct Agreement {
   double nll_b = 0;
 
   Json ToJson() const {
+    if (positions == 0) return Json::object();
     return {{"positions", positions},
             {"same_top_token", Ratio(same, positions)},
             {"kl_positions", kept},
@@ -169,7 +170,8 @@ void AddScoreDiagnostics(const std::vector<EvaluationItem>& items, const ArmScor
     category.tokens += static_cast<double>(item.ids.size() - 1);
     category.nll_a += of_a.nll;
     category.nll_b += of_b.nll;
-    for (std::size_t i = 0; i < of_a.argmax.size(); ++i) {
+    const std::size_t positions = std::min(of_a.argmax.size(), of_b.argmax.size());
+    for (std::size_t i = 0; i < positions; ++i) {
       AddPosition(of_a, of_b, i, category);
       AddPosition(of_a, of_b, i, by_position[BucketBegin(static_cast<std::int64_t>(i))]);
     }
@@ -195,10 +197,11 @@ void AddOutputDiagnostics(const std::vector<EvaluationItem>& items, const ArmOut
       pair->b.Add(b.items[i]);
     }
   }
+  to["retrieval"] = RetrievalRows(items, a, b);
+  if (!a.Drafted() || !b.Drafted()) return;
   to["acceptance_by_category"] = Rows(by_category, "category", Same);
   to["acceptance_by_context"] = Rows(by_context, "context", LengthBucket);
   to["acceptance_by_draft"] = DraftRows(a, b);
-  to["retrieval"] = RetrievalRows(items, a, b);
 }
 
 Json LossRows(const ArmResults& arm) {

@@ -46,18 +46,6 @@ bool BeginsWithAnswer(const std::string& text, const std::string& answer) {
          std::isalnum(static_cast<unsigned char>(text[answer.size()])) == 0;
 }
 
-void Judge(const EvaluationItem& item, const std::string& text, ItemOutput& output) {
-  if (!item.answer) return;
-  if (!item.tool) {
-    output.right = BeginsWithAnswer(text, *item.answer);
-    return;
-  }
-  const FoundCall wanted = FindCall(*item.answer, *item.tool);
-  const FoundCall found = FindCall(text, *item.tool);
-  output.right_tool = found.named;
-  output.right = found.named && found.arguments && found.arguments == wanted.arguments;
-}
-
 Request RequestFor(const EvaluationItem& item) {
   const auto prompt = PromptOf(item);
   Request request;
@@ -80,6 +68,24 @@ Result<ItemOutput> Continue(Engine& engine, const EvaluationItem& item,
 }
 
 }  // namespace
+
+void Judge(const EvaluationItem& item, const std::string& text, ItemOutput& output) {
+  if (!item.answer) return;
+  if (!item.tool) {
+    output.right = BeginsWithAnswer(text, *item.answer);
+    return;
+  }
+  const FoundCall wanted = FindCall(*item.answer, *item.tool);
+  const FoundCall found = FindCall(text, *item.tool);
+  output.right_tool = found.named;
+  output.right = found.named && found.arguments && found.arguments == wanted.arguments;
+}
+
+bool ArmOutputs::Drafted() const {
+  return std::ranges::any_of(items, [](const ItemOutput& item) {
+    return std::ranges::any_of(item.drafted_at, [](std::int64_t count) { return count > 0; });
+  });
+}
 
 std::int64_t OutputTokens(const EvaluationItem& item) {
   return item.IsText() ? kTextOutput : std::ssize(item.answer_ids) + kBeyondAnswer;

@@ -9,11 +9,7 @@ namespace kv8 {
 namespace {
 
 TextScore Kept(Score score) {
-  TextScore text;
-  for (const float nll : score.nll) text.nll += nll;
-  Sha256 hash;
-  hash.Update(std::as_bytes(std::span(score.nll)));
-  text.nll_bits = hash.FinishHex();
+  TextScore text = ScoreOf(score.nll);
   text.argmax = std::move(score.argmax);
   for (std::size_t i = 0; i < score.top_logprobs.size(); i += kTopStride) {
     text.top.push_back(std::move(score.top_logprobs[i]));
@@ -22,6 +18,15 @@ TextScore Kept(Score score) {
 }
 
 }  // namespace
+
+TextScore ScoreOf(std::span<const float> nll) {
+  TextScore text;
+  for (const float cost : nll) text.nll += cost;
+  Sha256 hash;
+  hash.Update(std::as_bytes(nll));
+  text.nll_bits = hash.FinishHex();
+  return text;
+}
 
 std::uint64_t ScoreTokensOf(const std::vector<EvaluationItem>& items) {
   std::uint64_t tokens = 0;

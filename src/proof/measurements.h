@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ inline constexpr int kTopTokens = 32;
 struct TextScore {
   double nll = 0;               // natural log, sum over tokens
   std::string nll_bits;         // SHA-256 of the cost of every token, FP32: exact comparison
-  std::vector<TokenId> argmax;  // one per position
+  std::vector<TokenId> argmax;  // one per position; none of a server
   std::vector<std::vector<TokenLogprob>> top;  // of positions 0, kTopStride, ...
 };
 
@@ -51,6 +52,9 @@ struct ArmScores {
 struct ArmOutputs {
   std::vector<ItemOutput> items;  // one per item of the corpus
   CacheLosses losses;
+  bool from_text = false;  // a server gave texts: ids are what the tokenizer makes of those
+
+  bool Drafted() const;
 };
 
 /// Prompts whose output was not that of the same prompt alone, whole and cold.
@@ -83,6 +87,10 @@ struct MeasuredCorpus {
 std::int64_t OutputTokens(const EvaluationItem& item);
 /// What is continued: a question whole, of a text the first half, at most 1024 tokens.
 std::span<const TokenId> PromptOf(const EvaluationItem& item);
+/// Compares what was said with the item's answer.
+void Judge(const EvaluationItem& item, const std::string& text, ItemOutput& output);
+/// A text of which only the cost of each token is known.
+TextScore ScoreOf(std::span<const float> nll);
 /// Tokens that each measurement runs.
 std::uint64_t ScoreTokensOf(const std::vector<EvaluationItem>& items);
 std::uint64_t OutputTokensOf(const std::vector<EvaluationItem>& items);

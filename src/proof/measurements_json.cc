@@ -136,7 +136,9 @@ Json ToJson(const ArmOutputs& outputs) {
                      {"drafted_at", item.drafted_at},
                      {"accepted_at", item.accepted_at}});
   }
-  return {{"items", std::move(items)}, {"losses", LossesJson(outputs.losses)}};
+  return {{"items", std::move(items)},
+          {"losses", LossesJson(outputs.losses)},
+          {"from_text", outputs.from_text}};
 }
 
 Json ToJson(const ScheduleResult& result) {
@@ -159,6 +161,7 @@ Result<ArmOutputs> OutputsFromJson(const Json& json, const std::string& where) {
   ArmOutputs outputs;
   KV8_ASSIGN_OR_RETURN(outputs.items, Objects<ItemOutput>(fields, "items", ReadOutput));
   KV8_ASSIGN_OR_RETURN(outputs.losses, LossesFrom(fields));
+  KV8_ASSIGN_OR_RETURN(outputs.from_text, fields.Bool("from_text"));
   return outputs;
 }
 

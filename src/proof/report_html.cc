@@ -72,12 +72,13 @@ std::string Plot(const Json& report, const char* table, const char* label,
   if (!diagnostics.contains(table) || diagnostics[table].empty()) return "";
   std::vector<BarRow> rows;
   for (const Json& row : diagnostics[table]) {
+    if (!row.contains(keys.front())) continue;
     const std::string name =
         row[label].is_string() ? row[label].get<std::string>() : row[label].dump();
     BarRow& bars = rows.emplace_back(BarRow{.label = name, .values = {}});
     for (const char* key : keys) bars.values.push_back(row[key].get<double>());
   }
-  return HtmlSection(title, note, BarPlot(title, rows));
+  return rows.empty() ? "" : HtmlSection(title, note, BarPlot(title, rows));
 }
 
 std::string ClippedPlot(const Json& report) {
@@ -93,13 +94,19 @@ std::string ClippedPlot(const Json& report) {
                                     BarPlot("Clipped values under B", rows));
 }
 
+/// Its cache type, or the server and its model.
+std::string ArmName(const Json& arm) {
+  if (arm["server"].is_null()) return arm["kv_cache_dtype"].get<std::string>();
+  return arm["model"].get<std::string>() + " at " + arm["server"].get<std::string>();
+}
+
 std::string CapacityPlot(const Json& report) {
   std::vector<BarRow> rows;
   for (const char* arm : {"a", "b"}) {
     const Json& bytes = report["arms"][arm]["bytes_per_token"];
     if (bytes.is_null()) continue;
-    const auto dtype = report["arms"][arm]["kv_cache_dtype"].get<std::string>();
-    rows.push_back({(*arm == 'a' ? "A " : "B ") + dtype, {bytes.get<double>()}});
+    rows.push_back(
+        {(*arm == 'a' ? "A " : "B ") + ArmName(report["arms"][arm]), {bytes.get<double>()}});
   }
   return rows.empty() ? ""
                       : HtmlSection("Capacity", "bytes of K and V a token takes, all layers",
@@ -131,9 +138,8 @@ std::string Head(const Json& report) {
       "<h1>kv8 verify: <span class=\"{}\">{}</span></h1><p><span class=\"key a\">A: {}</span> "
       "&nbsp; <span class=\"key b\">B: {}</span></p><p class=\"dim\">{} documents, corpus {}</p>",
       passed ? "good" : "bad", passed ? "all gates passed" : "not passed",
-      HtmlText(report["arms"]["a"]["kv_cache_dtype"]),
-      HtmlText(report["arms"]["b"]["kv_cache_dtype"]), HtmlText(report["documents"]),
-      HtmlText(report["corpus_sha256"]));
+      HtmlText(ArmName(report["arms"]["a"])), HtmlText(ArmName(report["arms"]["b"])),
+      HtmlText(report["documents"]), HtmlText(report["corpus_sha256"]));
 }
 
 std::string Body(const Json& report) {
@@ -151,7 +157,10 @@ std::string Body(const Json& report) {
                   "cases without a difference.",
                   cards + "</div>");
   html += HtmlSection("Gates", "limits that must hold", GateTable(report["gates"]));
-  return html + Plots(report);
+  html += Plots(report);
+  if (report["not_measured"].empty()) return html;
+  return html + HtmlSection("What was not measured", "a server cannot say everything",
+                            HtmlTable(report["not_measured"], {"arm", "measurement", "reason"}));
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ Json GateJson(const GateResult& result) {
           {"passed", result.passed}};
 }
 
+Json NotMeasuredJson(const NotMeasured& entry) {
+  return {{"arm", entry.arm}, {"measurement", entry.measurement}, {"reason", entry.reason}};
+}
+
 Json FailureJson(const ArmFailure& failure) {
   return {{"arm", failure.arm},
           {"measurement", failure.measurement},
@@ -54,10 +58,18 @@ Json FailureJson(const ArmFailure& failure) {
 }
 
 /// What it is, and the memory that it takes; null for one that cannot be planned.
-Json ArmJson(const ArmRuns& runs, const ArmSpec& arm) {
+Json ArmJson(const ArmRuns& runs, const ArmSpec& arm, const ArmResults& results) {
+  if (arm.server) {
+    return {{"kv_cache_dtype", Json()},
+            {"scale_pack", Json()},
+            {"bytes_per_token", Json()},
+            {"server", arm.server->url},
+            {"model", results.served_model}};
+  }
   Json json = {{"kv_cache_dtype", Name(arm.dtype)},
                {"scale_pack", arm.scale_pack ? Json(arm.scale_pack->string()) : Json()},
-               {"bytes_per_token", Json()}};
+               {"bytes_per_token", Json()},
+               {"server", Json()}};
   const auto plan = Engine::Plan(runs.OptionsOf(arm));
   if (!plan.ok() || plan->pages == 0) return json;
   json["bytes_per_token"] = (plan->kv + plan->draft_kv) / (plan->pages * kPageTokens);
@@ -67,7 +79,9 @@ Json ArmJson(const ArmRuns& runs, const ArmSpec& arm) {
 
 /// Of two E4M3 caches; empty for others and for scales that cannot be read.
 Json ScalesJson(const VerifyOptions& options, const RunInputs& inputs) {
-  if (options.a.dtype != KvDType::kE4M3 || options.b.dtype != KvDType::kE4M3) return {};
+  for (const ArmSpec* arm : {&options.a, &options.b}) {
+    if (arm->server || arm->dtype != KvDType::kE4M3) return {};
+  }
   const auto a = ScalesOf(inputs, options, options.a);
   const auto b = ScalesOf(inputs, options, options.b);
   if (!a.ok() || !b.ok()) return {};
@@ -109,7 +123,9 @@ Json ReportJson(const VerifyOptions& options, const RunInputs& inputs, const Arm
           {"power", kPower},
           {"figures", found.figures},
           {"failures", List(runs.failures(), FailureJson)},
-          {"arms", {{"a", ArmJson(runs, options.a)}, {"b", ArmJson(runs, options.b)}}},
+          {"not_measured", List(runs.not_measured(), NotMeasuredJson)},
+          {"arms",
+           {{"a", ArmJson(runs, options.a, runs.a())}, {"b", ArmJson(runs, options.b, runs.b())}}},
           {"overlap", OverlapJson(inputs.overlap)},
           {"diagnostics", std::move(found.diagnostics)},
           {"checkpoint", inputs.lineage},

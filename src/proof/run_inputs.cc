@@ -12,7 +12,7 @@ namespace kv8 {
 namespace {
 
 /// Changes when a measurement or its file changes its meaning.
-constexpr int kPartFormat = 1;
+constexpr int kPartFormat = 2;
 constexpr std::size_t kNamedCopies = 10;
 
 WeightsHashOptions HashOptions(const EngineOptions& engine) {
@@ -21,10 +21,21 @@ WeightsHashOptions HashOptions(const EngineOptions& engine) {
           .progress = engine.hash_progress};
 }
 
+/// A server may differ between two runs, and its schedules cannot be chosen.
+bool IsBeyondServers(const Gate& gate, const VerifyOptions& options) {
+  const std::string_view figure = gate.figure;
+  return (options.a.server && (figure.starts_with("noise.") || figure.starts_with("schedule.a"))) ||
+         (options.b.server && figure.starts_with("schedule.b"));
+}
+
 Result<std::vector<Gate>> LoadGates(const VerifyOptions& options) {
   if (!options.gates) {
     KV8_ASSIGN_OR_RETURN(const Json json, ParseJson(DefaultGatesText(), "default gates"));
-    return ParseGates(json, "default gates");
+    auto gates = ParseGates(json, "default gates");
+    if (gates.ok()) {
+      std::erase_if(*gates, [&](const Gate& gate) { return IsBeyondServers(gate, options); });
+    }
+    return gates;
   }
   KV8_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(*options.gates, kMaxGatesBytes));
   return ParseGates(json, options.gates->string());
@@ -107,6 +118,14 @@ Result<Json> IdentityOf(const RunInputs& inputs, const VerifyOptions& options, c
               {"backend", engine.backend},
               {"speculative_tokens", engine.speculative_tokens},
               {"prefix_cache_memory", engine.prefix_cache_memory}};
+}
+
+Json ServedIdentityOf(const RunInputs& inputs, const std::string& url, const std::string& model) {
+  return {{"format", kPartFormat},
+          {"checkpoint", inputs.lineage},
+          {"corpus_sha256", inputs.corpus.sha256},
+          {"server", url},
+          {"model", model}};
 }
 
 }  // namespace kv8

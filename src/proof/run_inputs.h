@@ -37,5 +37,7 @@ Result<KvScales> ScalesOf(const RunInputs& inputs, const VerifyOptions& options,
 
 /// Everything that a result of an arm depends on. Errors: those of LoadKvScales.
 Result<Json> IdentityOf(const RunInputs& inputs, const VerifyOptions& options, const ArmSpec& arm);
+/// The same of an arm that a server runs; the checkpoint stands for its tokenizer.
+Json ServedIdentityOf(const RunInputs& inputs, const std::string& url, const std::string& model);
 
 }  // namespace kv8

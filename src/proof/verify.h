@@ -9,16 +9,25 @@
 #include <vector>
 
 #include "base/json.h"
+#include "client/http_client.h"
 #include "kv8/engine.h"
 #include "kv8/error.h"
 #include "proof/gates.h"
 
 namespace kv8 {
 
+/// A model that a server runs, which must have the tokenizer of the checkpoint.
+struct ServerSpec {
+  std::string url;
+  std::string model;  // empty: the only one that it lists
+  ClientOptions client;
+};
+
 /// What A and B may differ in.
 struct ArmSpec {
   KvDType dtype = KvDType::kFp16;
   std::optional<std::filesystem::path> scale_pack;  // only with kE4M3
+  std::optional<ServerSpec> server;                 // then both others mean nothing
 };
 
 /// Frames, such as declarations of tools, are less of a corpus than a text that is in it twice.

@@ -114,7 +114,7 @@ class DocsTest(Kv8TestCase):
         return out
 
     def start_server(self):
-        """A server as api.md supposes one, for its curl lines; its port."""
+        """A server as the guides suppose one; its port."""
         server = subprocess.Popen(
             [BINARY, "serve", "--model", MODEL, "--port", "0", "--json"],
             stdout=subprocess.PIPE,

@@ -15,11 +15,13 @@ constexpr const char* kEvil = "<script>alert('1')</script>\"&";
 
 /// A report whose every text is hostile.
 Json Hostile() {
-  const Json arm = {{"kv_cache_dtype", kEvil}, {"bytes_per_token", 2048}};
+  const Json arm = {{"kv_cache_dtype", kEvil}, {"server", Json()}, {"bytes_per_token", 2048}};
+  const Json served = {{"server", kEvil}, {"model", kEvil}, {"bytes_per_token", Json()}};
   return {{"passed", false},
           {"documents", 9},
           {"corpus_sha256", kEvil},
-          {"arms", {{"a", arm}, {"b", arm}}},
+          {"arms", {{"a", arm}, {"b", served}}},
+          {"not_measured", {{{"arm", "b"}, {"measurement", kEvil}, {"reason", kEvil}}}},
           {"failures",
            {{{"arm", "b"},
              {"measurement", kEvil},
