@@ -80,6 +80,14 @@ class KvTier : public testing::TestWithParam<TierSetting> {
     return options;
   }
 
+  /// Ends what runs; a new engine goes on from the folder.
+  void Restart(std::unique_ptr<Engine>& engine) {
+    while (engine->Step()) {
+    }
+    engine.reset();
+    engine = MakeEngine(Tiered());
+  }
+
   TempDir dir_;
 };
 
@@ -142,12 +150,7 @@ TEST_P(KvTier, Kvtier2_EveryAnswerIsThatOfAColdRun) {
   Talk talk(11);
   int open = 0, wrong = 0;
   for (int i = 0; i < GetParam().requests && wrong == 0; ++i) {
-    if (GetParam().restart_each > 0 && i % GetParam().restart_each == 0) {
-      while (tiered->Step()) {
-      }
-      tiered.reset();
-      tiered = MakeEngine(Tiered());
-    }
+    if (GetParam().restart_each > 0 && i % GetParam().restart_each == 0) Restart(tiered);
     const Request request = talk.Next();
     const Seen expected = SeenOf(cold->Generate(request).value());
     ++open;
