@@ -12,6 +12,7 @@
 #include "engine/engine_impl.h"
 #include "engine/options.h"
 #include "engine/request_check.h"
+#include "ops/routes.h"
 
 namespace kv8 {
 
@@ -63,10 +64,10 @@ Result<std::string> BindingOf(const EngineOptions& options, const EngineSetup& s
       model.Identity({.threads = options.threads, .progress = options.hash_progress}));
   const KvCachePlan& cache = setup.executor.cache;
   return Sha256Hex(fmt::format(
-      "version {} model {} device {} backend {} dtype {} layers {} page {} draft {} generated {}",
-      kCacheVersion, identity, static_cast<int>(options.device), options.backend,
-      static_cast<int>(options.kv_dtype), cache.layers, cache.page_bytes(),
-      setup.executor.with_draft, options.cache_generated));
+      "version {} model {} device {} code {} dtype {} layers {} page {} draft {} generated {}",
+      kCacheVersion, identity, static_cast<int>(options.device),
+      RoutesOf(options.device, options.backend).front().code, static_cast<int>(options.kv_dtype),
+      cache.layers, cache.page_bytes(), setup.executor.with_draft, options.cache_generated));
 }
 
 /// Null without one.
