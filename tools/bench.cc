@@ -143,6 +143,14 @@ void AddBenchEngineFlags(CLI::App& app, BenchFlags& flags) {
             return bytes.ok() ? std::string() : bytes.error().what;
           },
           ""));
+  app.add_option("--kv-memory", engine.kv_memory,
+                 "Bytes for the cache of the conversations; default: room for all of them at once")
+      ->check(WholeNumberWithin(1, INT64_MAX));
+  app.add_option("--prefix-cache-memory", engine.prefix_cache_memory,
+                 "Bytes for states of the conversations' turns; 0: room for all of them")
+      ->check(WholeNumberWithin(0, INT64_MAX))
+      ->capture_default_str();
+  AddTierFlags(app, engine.kv_host_memory, engine.kv_disk, engine.kv_disk_quota);
   AddTableCacheFlag(app, engine.table_cache);
   AddDeviceFlags(app, flags.device);
   AddLineageFlags(app, engine.accept_lineage, engine.trust_weights);

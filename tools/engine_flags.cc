@@ -100,6 +100,20 @@ CLI::Option* AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& o
       ->check(NotEmpty());
 }
 
+void AddTierFlags(CLI::App& app, std::int64_t& host_memory, std::filesystem::path& disk,
+                  std::int64_t& disk_quota) {
+  app.add_option("--kv-host-memory", host_memory,
+                 "Bytes of host memory for pages and states that leave the cache; 0: none")
+      ->check(WholeNumberWithin(0, INT64_MAX))
+      ->capture_default_str();
+  app.add_option("--kv-disk", disk,
+                 "Folder for what makes room in --kv-host-memory, and for all of it at the end; a "
+                 "server started anew goes on from there")
+      ->check(NotEmpty());
+  app.add_option("--kv-disk-quota", disk_quota, "Bytes of files in --kv-disk")
+      ->check(WholeNumberWithin(1, INT64_MAX));
+}
+
 void AddTableCacheFlag(CLI::App& app, std::optional<std::int64_t>& bytes) {
   app.add_option(
          "--table-cache", bytes,

@@ -58,6 +58,10 @@ void AddEngineFlags(CLI::App& app, EngineFlags& flags, const std::string& defaul
 /// Declares --table-cache.
 void AddTableCacheFlag(CLI::App& app, std::optional<std::int64_t>& bytes);
 
+/// Declares --kv-host-memory, --kv-disk and --kv-disk-quota.
+void AddTierFlags(CLI::App& app, std::int64_t& host_memory, std::filesystem::path& disk,
+                  std::int64_t& disk_quota);
+
 /// Declares --overlay, which may be given several times.
 CLI::Option* AddOverlayFlag(CLI::App& app, std::vector<std::filesystem::path>& overlays);
 

@@ -145,16 +145,8 @@ void AddEngineSizeFlags(CLI::App& app, ServeOptions& options) {
                  "Bytes for states of earlier prompts; 0: no prefix cache")
       ->check(WholeNumberWithin(0, INT64_MAX))
       ->capture_default_str();
-  app.add_option("--kv-host-memory", options.engine.kv_host_memory,
-                 "Bytes of host memory for pages and states that leave the cache; 0: none")
-      ->check(WholeNumberWithin(0, INT64_MAX))
-      ->capture_default_str();
-  app.add_option("--kv-disk", options.engine.kv_disk,
-                 "Folder for what makes room in --kv-host-memory, and for all of it at the end; a "
-                 "server started anew goes on from there")
-      ->check(NotEmpty());
-  app.add_option("--kv-disk-quota", options.engine.kv_disk_quota, "Bytes of files in --kv-disk")
-      ->check(WholeNumberWithin(1, INT64_MAX));
+  AddTierFlags(app, options.engine.kv_host_memory, options.engine.kv_disk,
+               options.engine.kv_disk_quota);
   app.add_flag(
       "--cache-generated", options.engine.cache_generated,
       "Share answers too: the next turn of a chat costs less, but its tokens may differ from "

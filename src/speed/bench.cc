@@ -85,19 +85,21 @@ void BenchRun::KeepFacts(const Targets& targets) {
   for (const auto& target : targets) results_.arms.push_back({target->facts(), target->memory()});
 }
 
-/// Room for all conversations at once: what is measured is reuse, not what is lost for want of it.
+/// Room for all conversations at once, unless the options give them less.
 Result<EngineOptions> ForConversations(const BenchOptions& options, const ArmSpec& arm) {
   const Conversations& talk = options.conversations;
   EngineOptions engine = OptionsOf(options, arm);
   engine.max_model_len = RoundUp(talk.tokens() + 1, kPageTokens);
   engine.max_num_seqs = 1;
   KV8_ASSIGN_OR_RETURN(const MemoryPlan one, Engine::Plan(engine));
-  if (!engine.kv_memory) {
-    engine.kv_memory = (talk.count + 1) * (one.kv + one.index + one.draft_kv + one.draft_index);
-  }
-  if (engine.prefix_cache_memory == 0) {
-    engine.prefix_cache_memory = kSnapshots * talk.count * one.states;
-  }
+  const EngineOptions& asked = options.engine;
+  const std::int64_t cache = one.kv + one.index + one.draft_kv + one.draft_index;
+  engine.kv_memory = asked.kv_memory.value_or((talk.count + 1) * cache);
+  engine.prefix_cache_memory = asked.prefix_cache_memory > 0 ? asked.prefix_cache_memory
+                                                             : kSnapshots * talk.count * one.states;
+  engine.kv_host_memory = asked.kv_host_memory;
+  engine.kv_disk = asked.kv_disk;
+  engine.kv_disk_quota = asked.kv_disk_quota;
   engine.cache_generated = true;
   return engine;
 }

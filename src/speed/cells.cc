@@ -58,6 +58,10 @@ EngineOptions OptionsOf(const BenchOptions& options, const ArmSpec& arm) {
   EngineOptions engine = options.engine;
   engine.kv_dtype = arm.dtype;
   engine.scale_pack = arm.scale_pack;
+  // Of the conversations alone: elsewhere nothing may be found again.
+  engine.kv_memory = std::nullopt;
+  engine.prefix_cache_memory = engine.kv_host_memory = engine.kv_disk_quota = 0;
+  engine.kv_disk.clear();
   return engine;
 }
 

@@ -23,7 +23,7 @@ struct PlannedCells {
   std::vector<EngineOptions> engines;  // one per arm; without a cell there is none
 };
 
-/// What an engine of `arm` is made with, lengths left out.
+/// What an engine of `arm` is made with, lengths left out, without any memory of earlier prompts.
 EngineOptions OptionsOf(const BenchOptions& options, const ArmSpec& arm);
 
 /// A and, where there is one, B.
