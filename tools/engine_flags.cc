@@ -1,5 +1,7 @@
 #include "engine_flags.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
