@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::int64_t kFewestPassRows = 512;  // where a pass may have more, a cell ends sooner
 
+/// What the first of several requests may generate before the last reaches its server.
+constexpr std::int64_t kTokensApart = 256;
+
 std::int64_t CacheBytes(const MemoryPlan& plan) {
   return plan.kv + plan.index + plan.draft_kv + plan.draft_index;
 }
@@ -82,7 +85,8 @@ std::int64_t MemoryOf(const BenchOptions& options) {
 std::int64_t MostTokensOf(const BenchOptions& options, const Cell& cell) {
   const std::int64_t asked = options.engine.max_num_batched_tokens;
   const std::int64_t pass = asked > 0 ? std::min(asked, kFewestPassRows) : kFewestPassRows;
-  return MostTokens(cell, pass, options.engine.speculative_tokens);
+  const std::int64_t apart = options.servers.empty() ? 0 : kTokensApart;
+  return apart + MostTokens(cell, pass, options.engine.speculative_tokens);
 }
 
 Result<PlannedCells> PlanCells(const BenchOptions& options) {
